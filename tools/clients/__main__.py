@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
         clients = select(CI if options.ci else options.names)
     except LookupError as error:
         parser.error(str(error))
-    # Handle SIGTERM like Ctrl-C, so that the servers are stopped before this process ends.
+    # Let SIGTERM have the effect of Ctrl-C, so that the servers are stopped before this process
+    # ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = run_trials(clients, _print)
     results = ENVIRONMENTS / "results.json"

@@ -1,4 +1,4 @@
-"""MCP clients to test Waybook with: their packages, test scripts, transports and known failures."""
+"""MCP clients to test with Waybook: packages, test scripts, transports and known failures."""
 
 import json
 import re
@@ -17,7 +17,7 @@ TRANSPORTS: Final[Sequence[Transport]] = ("stdio", "http")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """MCP client or agent framework to test, with its packages pinned in a lock file."""
+    """MCP client or agent framework to test; a lock file pins its packages."""
 
     name: str
     label: str
@@ -25,15 +25,15 @@ class Client:
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""
-    #: Whether the client includes an agent. Only an agent can pass the server's instructions on to
-    #: the model.
+    #: True if the client includes an agent, which may pass the server's instructions on to the
+    #: model.
     has_agent: bool = True
-    #: For each transport on which the client fails: the known bug that is the reason.
+    #: By transport on which the client fails, the known bug that is the reason.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)
 
     @property
     def driver(self) -> Path:
-        """Return the script that runs this client in a test."""
+        """Return the script that runs a test of this client."""
         return DRIVERS / f"drive_{self.name.replace('-', '_')}.py"
 
     @property
@@ -155,10 +155,10 @@ CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
 
 
 def select(names: Sequence[str]) -> Sequence[Client]:
-    """Return the clients with these names, or all clients if no name is passed.
+    """Return the clients with these names; without names, return all.
 
     Raises:
-        LookupError: a name is not in the catalog.
+        LookupError: the catalog has no client with one of the names.
     """
     known = {client.name: client for client in CLIENTS}
     if unknown := [name for name in names if name not in known]:

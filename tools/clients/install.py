@@ -27,7 +27,7 @@ class InstallError(Exception):
 
 
 def install(client: Client) -> Path:
-    """Return the folder with the client. Install the client first if its lock file has changed.
+    """Return the folder with the client, after installing the client if its lock file has changed.
 
     Raises:
         InstallError: an installer failed or took too long.
@@ -48,7 +48,7 @@ def install(client: Client) -> Path:
 
 
 def interpreter(client: Client, folder: Path) -> Path:
-    """Return the Python interpreter that runs the client's test script."""
+    """Return the Python interpreter for the client's test script."""
     return Path(sys.executable) if client.ecosystem == "npm" else folder / "bin/python"
 
 
@@ -59,8 +59,8 @@ def _install_python(client: Client, folder: Path) -> None:
 def _install_npm(client: Client, folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(client.lock.parent / name, folder)
-    # Do not run the packages' install scripts: no client needs them, and they may download code
-    # that is not pinned.
+    # Do not run install scripts: no client needs them, and they may download code that is not
+    # pinned.
     options = ["--ignore-scripts", "--no-audit", "--no-fund"]
     _run([NODE / "bin/node", NPM, "ci", *options, "--prefix", folder])
 

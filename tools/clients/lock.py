@@ -11,7 +11,7 @@ UV = Path(sys.executable).parent / "uv"
 
 
 def main() -> int:
-    """Write the lock files of the clients named on the command line, or of all clients."""
+    """Write the lock files of the clients named on the command line, by default of all."""
     for client in CLIENTS:
         if client.name in (sys.argv[1:] or [client.name]):
             subprocess.run(_command(client), cwd=client.lock.parent, check=True)
@@ -20,7 +20,7 @@ def main() -> int:
 
 def _command(client: Client) -> list[str | Path]:
     if client.ecosystem == "npm":
-        # Omit the download URLs, so that each machine can use its own package registry.
+        # Leave out the download URLs, so that every machine can use its own package registry.
         options = ["--ignore-scripts", "--no-audit", "--omit-lockfile-registry-resolved"]
         return [NODE / "bin/node", NPM, "install", "--package-lock-only", *options]
     options = [

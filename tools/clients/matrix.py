@@ -60,10 +60,7 @@ def format_table(rows: Mapping[str, Row]) -> str:
 
 
 def update_page(rows: Mapping[str, Row]) -> None:
-    """Replace the rows of these clients in `docs/clients.md`.
-
-    Rows of clients that were not tested stay.
-    """
+    """Replace the rows of these clients in `docs/clients.md`, and keep all other rows."""
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     table, after = rest.split(END)

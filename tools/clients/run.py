@@ -1,4 +1,4 @@
-"""Compatibility tests: each MCP client works through a plan, over each transport."""
+"""Compatibility tests, in which each MCP client works through a plan over each transport."""
 
 import json
 import os
@@ -19,19 +19,19 @@ from tools.clients.model.server import ModelServer, Trial, serve_model
 from tools.clients.waybook_server import WaybookServer, missing_facts, serve_waybook
 from waybook.transport.mcp.prompts import instructions_for
 
-#: Maximum time for one test. On an idle machine, a test takes 3 to 15 seconds.
+#: Maximum seconds per test. If the machine has nothing else to do, a test takes 3 to 15 seconds.
 MAX_TRIAL_SECONDS: Final = 180.0
 MAX_SHOWN_LOG_LENGTH: Final = 600
 LOGS: Final = ENVIRONMENTS / "logs"
-#: First line of the server's instructions. If a request contains it, the client passed all
-#: instructions on to the model.
+#: First line of the server's instructions. A request that contains this line shows that the client
+#: passes the instructions on to the model.
 INSTRUCTIONS: Final = instructions_for(["get_next_step"]).splitlines()[0]
 PROMPT: Final = (
     "Find out how many rivers there are. Make a plan with the waybook tools, work through it, and "
     "end when it is complete. If the plan pauses for a review: I approve."
 )
-#: Environment variables that keep clients offline: the proxy is loopback port 9, which refuses
-#: every connection. A client can therefore reach only the local servers of the test.
+#: Environment variables that keep clients offline: the proxy is port 9 on loopback, which refuses
+#: connections, so a client reaches only the local servers of the test.
 OFFLINE: Final = {
     **dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
@@ -48,27 +48,27 @@ OFFLINE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of testing one client over one transport."""
+    """Result of the test of a client over a transport."""
 
     client: str
     version: str
     transport: Transport
     seconds: float
-    #: Reason for the failure, or None if the server's audit shows a completed plan.
+    #: Reason for the failure; None if the audit of the server shows a completed plan.
     failure: str | None
-    #: Whether the client passed the server's instructions on to the model.
+    #: True if the client passed the server's instructions on to the model.
     shows_instructions: bool
-    #: Number of tools that the client offered to the model, including its own tools.
+    #: Number of tools that the client offered to the model, its own tools included.
     tools: int
 
     @property
     def trial(self) -> str:
-        """Return the name of the test, which is also the name of its plan."""
+        """Return the name of the test, which its plan has too."""
         return f"{self.client}-{self.transport}"
 
 
 def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequence[Outcome]:
-    """Test all clients and return the results. A failed test does not stop the others."""
+    """Test all clients, even after a failure; return the results."""
     LOGS.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with serve_waybook(LOGS / "waybook-serve.log") as server, serve_model() as model:
@@ -81,7 +81,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the result of a test. The test fails if the audit lacks a change (`missing`)."""
+    """Return the result of a test, which fails if changes are missing in the audit."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 
@@ -113,7 +113,7 @@ def _run_trial(
 def _drive(
     client: Client, transport: Transport, folder: Path, server: WaybookServer, model_url: str
 ) -> str | None:
-    """Run the test script of a client. Return the reason for a failure, or None."""
+    """Run the test script of a client; return the reason for a failure, or None."""
     name = f"{client.name}-{transport}"
     with tempfile.TemporaryDirectory(prefix=f"waybook-{name}-") as workplace:
         home = Path(workplace) / "home"
@@ -138,7 +138,7 @@ def _drive(
 def _run_bounded(
     command: Sequence[str | Path], environment: dict[str, str], log: Path
 ) -> str | None:
-    """Run a command with a time limit. Return the reason for a failure, or None."""
+    """Run a command with a time limit; return the reason for a failure, or None."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -161,7 +161,7 @@ def _run_bounded(
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the processes that a client started and did not end."""
+    """Kill the processes that a client has started and not ended."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,6 +1,6 @@
 """Waybook server for compatibility tests, with a temporary database.
 
-The server's audit shows whether a client completed its plan.
+The audit of the server shows whether a client has completed its plan.
 """
 
 import json
@@ -23,8 +23,8 @@ from typing import Any, Final
 WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
 MAX_START_SECONDS: Final = 120
 MAX_COMMAND_SECONDS: Final = 120
-#: Changes that the audit of a completed plan must contain, each as entity, field and new value. The
-#: key is the message for a missing change.
+#: Changes that the audit of a completed plan must contain, as kind of row, field and new value. The
+#: keys are messages for missing changes.
 FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "no condition fired": ("condition", "outcome", "fired"),
     "no step was skipped": ("step", "status", "skipped"),
@@ -37,23 +37,23 @@ Audit = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class WaybookServer:
-    """Process of `waybook serve`. All `waybook mcp` processes of the tests share its database."""
+    """Process of `waybook serve`, whose database all `waybook mcp` processes of the tests use."""
 
     url: str
     data_dir: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return variables that keep Waybook from reading the user's own configuration."""
+        """Return environment variables which keep Waybook from reading the user's configuration."""
         return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
 
     @property
     def stdio_command(self) -> list[str]:
-        """Return the command with which a client starts Waybook over stdio."""
+        """Return the command by which a client starts Waybook over stdio."""
         return [WAYBOOK, "mcp", "--data-dir", str(self.data_dir)]
 
     def audit(self) -> Audit:
-        """Return the audited changes of each plan, by plan name."""
+        """Return the audited changes of all plans, by name of the plan."""
         command = [WAYBOOK, "audit", "list", "--json", "--limit", "1000"]
         done = subprocess.run(
             [*command, "--data-dir", self.data_dir],
@@ -73,9 +73,9 @@ class WaybookServer:
 
 
 def missing_facts(audit: Audit, plan_name: str) -> list[str]:
-    """Return a message for each of the `FACTS` that a plan's audit lacks.
+    """Return a message for each of the `FACTS` that the audit of a plan lacks.
 
-    An empty list means that the plan was completed.
+    For a plan that was completed, the list is empty.
     """
     if plan_name not in audit:
         return ["no plan was created"]
@@ -85,17 +85,17 @@ def missing_facts(audit: Audit, plan_name: str) -> list[str]:
 
 @contextmanager
 def serve_waybook(log: Path) -> Iterator[WaybookServer]:
-    """Serve Waybook on a temporary database while the block runs.
+    """Serve Waybook on a temporary database during the block.
 
     Raises:
-        TimeoutError: the server did not become ready.
+        TimeoutError: the server was not ready in time.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
-    # If this process runs as root, the embedded PostgreSQL runs as another user, who needs access
-    # to this folder.
+    # If this process runs as root, the embedded PostgreSQL runs as another user, who must have
+    # access to this folder.
     folder.chmod(0o755)
     server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
     command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]
@@ -125,7 +125,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory. Retry, because PostgreSQL may still write files for a moment."""
+    """Remove the data directory; try again while PostgreSQL still writes files."""
     deadline = time.monotonic() + MAX_START_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Minimal agent loop over the chat completions API, for MCP clients that have no agent."""
+"""Minimal agent loop with the chat completions API, for MCP clients without an agent."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from trial import Trial
 
-#: Maximum number of model turns. The test needs nine.
+#: Maximum number of model turns; the test needs nine.
 MAX_TURNS = 30
 
 
@@ -17,7 +17,7 @@ async def run_agent(
     tools: Sequence[tuple[str, str | None, Any]],
     call: Callable[[str, Any], Awaitable[str]],
 ) -> None:
-    """Let the model call these tools (name, description, schema) until it ends its turn."""
+    """Let the model call tools, given as name, description and schema, until it ends its turn."""
     functions = [
         {"type": "function", "function": {"name": n, "description": d, "parameters": schema}}
         for n, d, schema in tools

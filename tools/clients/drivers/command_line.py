@@ -10,7 +10,7 @@ from trial import Trial
 
 
 def run_program(trial: Trial, program: str, *arguments: str, **environment: str) -> None:
-    """Run a program from the client's Node.js packages, and exit with its exit code."""
+    """Run a program of the client's Node.js packages; exit with its exit code."""
     path = Path(trial.installed) / "node_modules" / program
     done = subprocess.run(
         ["node", path, *arguments],
@@ -23,10 +23,10 @@ def run_program(trial: Trial, program: str, *arguments: str, **environment: str)
 
 
 def run_script(trial: Trial, name: str) -> None:
-    """Run a Node.js script from this folder, and exit with its exit code.
+    """Run a Node.js script of this folder; exit with its exit code.
 
-    Node.js searches for packages next to the script, so the script is first copied to the client's
-    packages.
+    Node.js searches for packages beside the script, so the script is copied to the client's
+    packages first.
     """
     shutil.copy(Path(__file__).with_name(name), trial.installed)
     run_program(trial, f"../{name}", sys.argv[1])

@@ -21,7 +21,7 @@ def main(trial: Trial) -> None:
     options = ("--strict-mcp-config", "--mcp-config", str(config), "--allowedTools", "mcp__waybook")
     run_program(
         trial,
-        # This launcher works even if the install scripts of the npm package were not run.
+        # This program works even if no install script of the npm package was run.
         "@anthropic-ai/claude-code/cli-wrapper.cjs",
         *("--model", "claude-sonnet-4-5", *options, "-p", trial.prompt),
         ANTHROPIC_BASE_URL=trial.model_url,

@@ -37,7 +37,7 @@ approval_mode = "approve"
 
 
 def main(trial: Trial) -> None:
-    """Write Codex's configuration as our documentation shows it, and run one prompt."""
+    """Write the configuration of Codex as the documentation shows it; run one prompt."""
     command, *arguments = trial.command
     if trial.is_stdio:
         pairs = (f"{name} = {json.dumps(text)}" for name, text in trial.environment.items())

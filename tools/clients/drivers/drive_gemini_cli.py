@@ -7,9 +7,9 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the settings, and run one prompt.
+    """Write the settings; run one prompt.
 
-    The server is trusted, so its tools need no approval.
+    The settings trust the server, so its tools need no approval.
     """
     command, *arguments = trial.command
     if trial.is_stdio:

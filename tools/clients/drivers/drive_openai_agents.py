@@ -9,7 +9,7 @@ from trial import Trial, read_trial
 
 
 def make_server(trial: Trial) -> MCPServer:
-    """Return the connection to the Waybook server. Its timeout allows for a slow server start."""
+    """Return a connection to Waybook's server, with a timeout for a slow start of the server."""
     command, *arguments = trial.command
     if trial.is_stdio:
         params = {"command": command, "args": arguments, "env": trial.environment}

@@ -10,7 +10,7 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write a configuration with the scripted model as provider, and run one prompt."""
+    """Write a configuration with the scripted model as provider; run one prompt."""
     server: dict[str, object] = {"type": "remote", "url": trial.url}
     if trial.is_stdio:
         server = {"type": "local", "command": trial.command, "environment": trial.environment}

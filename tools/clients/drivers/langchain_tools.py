@@ -1,4 +1,4 @@
-"""Waybook's tools as LangChain tools, shared by the compatibility tests of several frameworks."""
+"""Waybook's tools as LangChain tools, for the compatibility tests of several frameworks."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from trial import Trial
 
 @asynccontextmanager
 async def load_tools(trial: Trial) -> AsyncIterator[list[Any]]:
-    """Yield Waybook's tools as LangChain tools that share one connection."""
+    """Yield Waybook's tools as LangChain tools, all with the same connection."""
     command, *arguments = trial.command
     if trial.is_stdio:
         connection: Any = {

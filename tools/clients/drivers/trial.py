@@ -12,20 +12,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Trial:
-    """Test of one client over one transport."""
+    """Test of a client over a transport."""
 
     name: str
-    #: "stdio" or "http".
+    #: Either "stdio" or "http".
     transport: str
-    #: Command and environment variables that start `waybook mcp`, for a test over stdio.
+    #: Command and environment variables with which the client starts `waybook mcp`, over stdio.
     command: list[str]
     environment: dict[str, str]
-    #: Address of the MCP endpoint of `waybook serve`, for a test over HTTP.
+    #: URL of `waybook serve` for MCP, over HTTP.
     url: str
     #: Base URL of the scripted model, without a version such as `/v1`.
     model_url: str
     prompt: str
-    #: Folder in which the client is installed, and an empty folder in which the client runs.
+    #: Folder with the installed client, and empty folder in which the client runs.
     installed: str
     workplace: str
 
@@ -35,11 +35,11 @@ class Trial:
 
     @property
     def openai_url(self) -> str:
-        """Return the base URL of the scripted model's OpenAI API."""
+        """Return the base URL of the OpenAI API that the scripted model has."""
         return f"{self.model_url}/v1"
 
     def write(self, path: str, text: str) -> Path:
-        """Write a configuration file below the client's working folder, and return its path."""
+        """Write a configuration file into the client's working folder; return its path."""
         file = Path(self.workplace) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

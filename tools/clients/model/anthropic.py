@@ -17,7 +17,7 @@ USAGE = {"input_tokens": 100, "output_tokens": 10}
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation in an API request."""
+    """Return the conversation in a request to the API."""
     blocks = [
         block
         for message in body["messages"]
@@ -38,7 +38,7 @@ def read(body: Json) -> Conversation:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the scripted model's reply as a complete API response."""
+    """Return the reply of the scripted model as a complete response of the API."""
     if isinstance(reply, FinalText):
         block: Json = {"type": "text", "text": reply.text}
     else:
@@ -57,7 +57,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the scripted model's reply as server-sent events, each with its name and data."""
+    """Yield the reply of the scripted model as server-sent events, as pairs of name and data."""
     answer = write(reply, body, call_id)
     (block,) = answer["content"]
     if block["type"] == "text":

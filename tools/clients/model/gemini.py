@@ -16,7 +16,7 @@ USAGE = {"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount":
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation in an API request."""
+    """Return the conversation in a request to the API."""
     parts = [part for content in body["contents"] for part in content.get("parts") or ()]
     responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
     results = [ToolResult(each["name"], plain_text(each["response"])) for each in responses]
@@ -35,7 +35,7 @@ def read(body: Json) -> Conversation:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the scripted model's reply as a complete API response."""
+    """Return the reply of the scripted model as a complete response of the API."""
     del body
     if isinstance(reply, FinalText):
         part: Json = {"text": reply.text}
@@ -47,5 +47,5 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the scripted model's reply as server-sent events, each with its name and data."""
+    """Yield the reply of the scripted model as server-sent events, as pairs of name and data."""
     yield None, write(reply, body, call_id)

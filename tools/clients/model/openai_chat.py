@@ -20,7 +20,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation in an API request."""
+    """Return the conversation in a request to the API."""
     functions = [tool["function"] for tool in body.get("tools") or ()]
     tools = [
         OfferedTool(each["name"], each.get("description", ""), each.get("parameters", {}))
@@ -32,7 +32,7 @@ def read(body: Json) -> Conversation:
 def _results(messages: Json) -> Iterator[ToolResult]:
     """Yield the tool results in the messages.
 
-    The client smolagents sends tool calls and results as plain text.
+    smolagents sends tool calls and results as plain text.
     """
     names: dict[str, str] = {}
     last = ""
@@ -53,7 +53,7 @@ def _name(function: Json) -> str:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the scripted model's reply as a complete API response."""
+    """Return the reply of the scripted model as a complete response of the API."""
     if isinstance(reply, FinalText):
         message: Json = {"role": "assistant", "content": reply.text}
         reason = "stop"
@@ -67,7 +67,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the scripted model's reply as server-sent events, each with its name and data."""
+    """Yield the reply of the scripted model as server-sent events, as pairs of name and data."""
     answer = write(reply, body, call_id)
     delta = answer["choices"][0]["message"]
     for index, call in enumerate(delta.get("tool_calls", ())):

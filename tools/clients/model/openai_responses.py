@@ -23,7 +23,7 @@ USAGE = {
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation in an API request."""
+    """Return the conversation in a request to the API."""
     sent = body["input"]
     items = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
     names = {each["call_id"]: each["name"] for each in items if each.get("type") == "function_call"}
@@ -36,7 +36,7 @@ def read(body: Json) -> Conversation:
 
 
 def _tools(tools: Json, namespace: str | None) -> Iterator[OfferedTool]:
-    """Yield the functions that the client offers to the model, including those in namespaces."""
+    """Yield the functions that the client offers to the model, even those inside a namespace."""
     for tool in tools:
         if tool["type"] == "namespace":
             yield from _tools(tool["tools"], tool["name"])
@@ -46,7 +46,7 @@ def _tools(tools: Json, namespace: str | None) -> Iterator[OfferedTool]:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the scripted model's reply as a complete API response."""
+    """Return the reply of the scripted model as a complete response of the API."""
     return {
         "id": f"resp_{call_id}",
         "object": "response",
@@ -62,7 +62,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the scripted model's reply as server-sent events, each with its name and data."""
+    """Yield the reply of the scripted model as server-sent events, as pairs of name and data."""
     answer = write(reply, body, call_id)
     (item,) = answer["output"]
     started = {**answer, "status": "in_progress", "output": [], "usage": None}

@@ -1,8 +1,8 @@
-"""Scripted model that replaces a language model when MCP clients are tested.
+"""Scripted model, which takes the place of a language model in tests of MCP clients.
 
-The scripted model knows only what the client sends: the conversation, the tools and their results.
-It creates a plan, submits a result for each step, requests a review of each checkpoint, submits the
-reviewer's decision, and ends when the plan is complete.
+It knows only what the client sends: the conversation, the tools and their results. It creates a
+plan, submits a result for each step, requests a review of each checkpoint, submits the decision of
+the reviewer, and ends when the plan is complete.
 """
 
 import json
@@ -11,20 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: JSON of a model API. Its structure is not type-checked.
+#: JSON of a model API; the type checker does not check accesses to it.
 Json = Any
 
-#: Maximum number of characters of a tool result in an error message.
+#: Maximum number of characters of a tool result that an error message contains.
 MAX_SHOWN_RESULT_LENGTH = 300
-#: Tool with which a model in Qwen Code calls tools whose schemas are not in the request.
+#: Tool of Qwen Code with which a model calls tools whose schemas are not in the request.
 CALL_BY_NAME = "tool_call"
-#: Tools of smolagents and DSPy with which an agent ends its turn.
+#: Tools of smolagents and DSPy by which an agent ends its turn.
 END_TOOLS = frozenset({"final_answer", "submit"})
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Plan that the scripted model creates, and the result that it submits for each step."""
+    """Plan for the scripted model to create, and result to submit for each step."""
 
     name: str
     question: str
@@ -34,7 +34,7 @@ class Scenario:
 
 
 def branch_and_review(name: str) -> Scenario:
-    """Return a plan in which a condition skips one step and a person reviews another."""
+    """Return a plan with a condition that skips a step, and with a review by a person."""
     return Scenario(
         name,
         "How many rivers are there?",
@@ -57,7 +57,7 @@ def branch_and_review(name: str) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """Tool that the client offers to the model. Only Codex groups its tools in namespaces."""
+    """Tool that the client offers to the model; only Codex puts tools into namespaces."""
 
     name: str
     description: str
@@ -67,7 +67,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Text of a tool result, as the model receives it."""
+    """Text of a tool result, as the client sends it to the model."""
 
     tool: str
     text: str
@@ -75,7 +75,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Tools and tool results in a request to the model, the same for every model API."""
+    """Tools and tool results in a request, in the same form for every model API."""
 
     tools: Sequence[OfferedTool]
     results: Sequence[ToolResult]
@@ -98,11 +98,11 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """The scripted model cannot continue with the tools or results that the client sent."""
+    """Error that the tools or results of the client do not let the scripted model continue."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
-    """Return the scripted model's next tool call, or the text that ends its turn."""
+    """Return the next tool call of the scripted model, or the text that ends its turn."""
     if not conversation.tools:
         return FinalText("No tools are offered.")
     try:
@@ -124,7 +124,7 @@ def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
 
 
 def _end(conversation: Conversation) -> Reply:
-    """Return the model's last reply: a text, or a call of the client's tool that ends the turn."""
+    """Return the last reply of the model: a text, or a call of the tool that ends the turn."""
     text = "The plan is complete."
     for tool in conversation.tools:
         if tool.name in END_TOOLS:
@@ -144,7 +144,7 @@ def _new_plan(scenario: Scenario) -> Mapping[str, Json]:
 
 
 def _identity(scenario: Scenario, number: int) -> Mapping[str, Json]:
-    """Return the arguments `session` and `idempotencyKey` of a tool call."""
+    """Return the arguments `sessionId` and `idempotencyKey` of a tool call."""
     return {"sessionId": scenario.name, "idempotencyKey": f"{scenario.name}-{number}"}
 
 
@@ -188,10 +188,10 @@ HANDLERS = {
 
 
 def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Return a call of the Waybook tool `name`.
+    """Return a call of Waybook's tool `name`.
 
-    If the request does not contain the tool, return a call of the client's own tool that loads or
-    calls such tools.
+    If the request lacks this tool, return a call of the client's own tool that loads or calls other
+    tools.
     """
     for tool in conversation.tools:
         if _base_name(tool.name) == name:
@@ -206,12 +206,12 @@ def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) 
 
 
 def _base_name(name: str) -> str:
-    """Return the server's name of a tool, without the prefix that the client added."""
+    """Return the name of a tool on the server, without the prefix that the client adds."""
     return next((ours for ours in HANDLERS if name.endswith(ours)), name)
 
 
 def _fill_required(schema: Json, value: Json) -> Json:
-    """Add a neutral value to the arguments for each required property that is missing.
+    """Add a neutral value for each required property that the arguments lack.
 
     Some clients declare every property as required.
     """
@@ -228,7 +228,7 @@ def _fill_required(schema: Json, value: Json) -> Json:
 
 
 def _neutral_value(schema: Json) -> Json:
-    """Return null if the JSON Schema allows it, or else an empty or minimal value."""
+    """Return null if the JSON Schema allows null, and otherwise an empty or minimal value."""
     if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
         return None
     kind = schema.get("type", "string")
@@ -238,21 +238,21 @@ def _neutral_value(schema: Json) -> Json:
 
 
 def _options(schema: Json) -> Sequence[Json]:
-    """Return the alternatives that a JSON Schema allows: its types, and the schemas in `anyOf`."""
+    """Return the alternatives in a JSON Schema: its types, and the schemas in `anyOf`."""
     kinds = schema.get("type")
     listed = [{"type": kind} for kind in kinds] if isinstance(kinds, list) else []
     return [*listed, *schema.get("anyOf", ())]
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the JSON Schema of a property. If the property may be null, leave out null."""
+    """Return the JSON Schema of a property, without the alternative null."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema
 
 
 def _field(text: str, name: str) -> str:
-    """Return the value of a field in a text, which may be JSON or a Python literal."""
+    """Return the value of a field in a text with JSON or a Python literal."""
     plain = text.replace("\\", "").replace("'", '"')
     match = re.search(rf'"{name}":\s*"?([\w-]+)', plain)
     if match is None:

@@ -1,7 +1,7 @@
-"""Local HTTP server of the scripted model, with the formats of four model APIs.
+"""Local HTTP server of the scripted model, in the formats of four model APIs.
 
-One server answers all tested clients: the path of a request starts with the name of the test, for
-example `/codex-stdio/v1/responses`.
+One server answers all clients: the path of a request begins with the name of the test, for example
+`/codex-stdio/v1/responses`.
 """
 
 import json
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from tools.clients.model import anthropic, gemini, openai_chat, openai_responses
 from tools.clients.model.script import Conversation, FinalText, Json, Scenario, ToolCall, decide
 
-#: Maximum number of requests in one test. The test needs nine, so a client that sends this many is
-#: in an endless loop.
+#: Maximum number of requests in a test, which needs nine. A client that sends so many is in an
+#: endless loop.
 MAX_REQUESTS: Final = 60
 FORMATS: Final[Mapping[str, ModuleType]] = {
     "/chat/completions": openai_chat,
@@ -31,7 +31,7 @@ FORMATS: Final[Mapping[str, ModuleType]] = {
 
 @dataclass
 class Trial:
-    """Requests that one client sent to the model over one transport."""
+    """Requests that a client has sent to the model over a transport."""
 
     name: str
     scenario: Scenario
@@ -40,11 +40,11 @@ class Trial:
     failure: str | None = None
 
     def has_shown(self, text: str) -> bool:
-        """Return whether any request contained this text."""
+        """Return whether a request contained this text."""
         return text in json.dumps(self.requests, ensure_ascii=False)
 
     def answer(self, conversation: Conversation) -> FinalText | ToolCall:
-        """Record a request, and return the model's reply."""
+        """Record a request; return the reply of the model."""
         self.tools.update(tool.name for tool in conversation.tools)
         if len(self.requests) > MAX_REQUESTS:
             self.failure = f"more than {MAX_REQUESTS} requests to the model"
@@ -56,7 +56,7 @@ class Trial:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """HTTP server that records the requests of each client under test."""
+    """HTTP server that records the requests of all clients under test."""
 
     daemon_threads = True
 
@@ -67,7 +67,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the base URL of the server. The name of a test is appended to it."""
+        """Return the base URL of the server, to which the name of a test is appended."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
     server: ModelServer
 
     def log_message(self, *_: object) -> None:
-        """Log nothing. The requests are recorded for each test."""
+        """Log nothing, because requests are recorded for each test."""
 
     def do_GET(self) -> None:
         """Answer a request for the list of models."""
@@ -84,11 +84,11 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [model], "models": []})
 
     def do_HEAD(self) -> None:
-        """Answer a request by which a client checks whether the server is reachable."""
+        """Answer a request that checks whether the server is reachable."""
         self._send(200, {})
 
     def do_POST(self) -> None:
-        """Answer a request to the model, in the API format that the path names."""
+        """Answer a request to the model, in the format of the API in the path."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
         path = urlsplit(self.path).path
         if path.endswith(("/count_tokens", ":countTokens")):

@@ -1,4 +1,4 @@
-"""Extraction of the plain text from a message. Each model API nests the text differently."""
+"""Plain text of a message, in which each model API nests texts differently."""
 
 import json
 
@@ -6,7 +6,7 @@ from tools.clients.model.script import Json
 
 
 def plain_text(content: Json) -> str:
-    """Return the text of a message content: a string, a list of parts, or other JSON."""
+    """Return the text of a message's content: a string, a list of parts, or other JSON."""
     match content:
         case None:
             return ""
