@@ -11,7 +11,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def main() -> int:
-    """Print every table and query that cannot be distributed by org. Return 1 if there are any."""
+    """Print all tables and queries that cannot be distributed by org; return 1 if there are any."""
     with temporary_database() as data_dir, attach(data_dir) as server:
         migrate(server.owner_dsn)
         with psycopg.connect(server.owner_dsn, autocommit=True) as connection:

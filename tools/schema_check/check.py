@@ -19,7 +19,7 @@ from waybook.store.driver.queries import ORG_PLACE, load
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
-#: SQL files that are not checked: `parts` has only fragments of queries, and `migrate` creates the
+#: SQL files that are not checked: `parts` has fragments of queries, and `migrate` creates the
 #: schema.
 NO_QUERIES = {"parts", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
@@ -27,18 +27,18 @@ _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
 _INSERT_SELECT = re.compile(r"\binsert\s+into\s+\w+\s*\(([^)]*)\)\s*select\b")
 _CHANGE_IN_WITH = re.compile(r"\bas\s*\(\s*(?:insert|update|delete)\b")
-#: Matches string literals and function bodies. A semicolon in them does not end a statement.
+#: Pattern for string literals and function bodies, in which a semicolon does not end a statement.
 _LITERAL = re.compile(r"'(?:[^']|'')*'|(\$\w*\$).*?\1", re.DOTALL)
 _DDL = re.compile(r"\s*(?:create|alter|drop|grant|revoke)\b")
-#: Matches a call that changes a setting of the transaction, such as its org.
+#: Pattern for a function call that changes a setting of the transaction, such as its org.
 _SET_BY_FUNCTION = re.compile(r"\bset_config\(\s*'app\.")
-#: Matches the sum of a column and an interval. The result depends on the session's time zone.
+#: Pattern for a column plus or minus an interval, which depends on the time zone of the session.
 _MOVED_TIME = re.compile(r"(?<![\w.%)':])(?!interval\b)[a-z_][\w.]*\s*[-+]\s*(?:make_)?interval\b")
 _SLICE = re.compile(r"\[\s*\w*\s*:\s*\w*\s*\]")
 
 
 class Violation(NamedTuple):
-    """Database object or query that cannot be distributed, and the rule that it breaks."""
+    """Database object or query that cannot be distributed, with the rule that it violates."""
 
     name: str
     rule: str
@@ -48,14 +48,14 @@ class Violation(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """Tables with rows of orgs, and functions that are forbidden in updates."""
+    """Tables with rows of orgs, and functions that updates must not call."""
 
     tenant_tables: frozenset[str]
     volatile_functions: frozenset[str]
 
 
 def check(connection: psycopg.Connection) -> list[Violation]:
-    """Return every database object and query that cannot be distributed."""
+    """Return all database objects and queries that cannot be distributed."""
     catalog = read_catalog(connection)
     violations = [
         *check_schema(connection, catalog),
@@ -66,7 +66,7 @@ def check(connection: psycopg.Connection) -> list[Violation]:
 
 
 def read_catalog(connection: psycopg.Connection) -> Catalog:
-    """Return the database's tables with rows of orgs, and its volatile functions."""
+    """Return the tables with rows of orgs, and the volatile functions, of a database."""
     sql = _catalog_queries()
     names = (
         frozenset(row[0] for row in connection.execute(sql[query].encode()))
@@ -76,7 +76,7 @@ def read_catalog(connection: psycopg.Connection) -> Catalog:
 
 
 def check_schema(connection: psycopg.Connection, catalog: Catalog) -> Iterator[Violation]:
-    """Yield the schema's violations, including accepted ones."""
+    """Yield all violations by the schema, even accepted ones."""
     sql = _catalog_queries()
     for name in sql:
         if name.startswith("violation_"):
@@ -87,7 +87,7 @@ def check_schema(connection: psycopg.Connection, catalog: Catalog) -> Iterator[V
 
 
 def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violation]:
-    """Yield the queries' violations, including accepted ones."""
+    """Yield all violations by queries, even accepted ones."""
     for name, text in texts.items():
         lacking = {
             reference.table
@@ -108,7 +108,7 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
 
 
 def _coordinator_only(name: str, text: str) -> Iterator[Violation]:
-    """Yield parts of an owner's query that Citus 13 runs only on the coordinator."""
+    """Yield parts of an owner's query whose effect would not reach all nodes of a cluster."""
     statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
     if len(statements) > 1 and any(map(_DDL.match, statements)):
         yield Violation(name, "a change of the schema in a message of several statements")
@@ -119,7 +119,7 @@ def _coordinator_only(name: str, text: str) -> Iterator[Violation]:
 def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
     """Yield parts of a server's query that Citus 13 refuses, or cannot send to a single node.
 
-    Queries of the database owner may go to every node, because no agent or person waits for them.
+    Queries of the database owner may go to all nodes, because no agent or person waits for them.
     """
     if f"%({ORG_PLACE})s" not in text and any(references(text, catalog.tenant_tables)):
         yield Violation(name, "compares the org with a function, not with the parameter")
@@ -133,7 +133,7 @@ def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
 
 
 def query_texts() -> dict[str, str]:
-    """Return every query of the store with shared fragments inserted, by file and name."""
+    """Return every query of the store, by file and name, with shared fragments in place."""
     files = (path.relative_to(STORE).with_suffix("").as_posix() for path in STORE.rglob("*.sql"))
     return {
         f"{file}.{name}": query.text

@@ -1,4 +1,4 @@
-"""Database objects and queries that the schema check accepts, each with its reason."""
+"""Database objects and queries that the schema check accepts, with reasons."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _UNKNOWN_ORG = "the org is not known before the secret is looked up"
 _DIRECTORY = "lists the orgs, a reference table"
 _ERASURES = "lists erased orgs for the operator"
 
-#: Accepted queries without a condition on the org. Row-level security still limits them to one org.
+#: Accepted queries without an org condition. Row-level security still limits them to one org.
 QUERIES: Final = {
     "accounts/accounts.name_org_by_token": _UNKNOWN_ORG,
     "accounts/accounts.name_org_by_session": _UNKNOWN_ORG,

@@ -1,6 +1,6 @@
-"""Check that no migration contains a change that Citus 13 refuses on a distributed table.
+"""Check for migrations with a change that Citus 13 refuses on a distributed table.
 
-The first migration is exempt, because it runs before a database can be distributed.
+The first migration may contain such changes, because it runs before a database is distributed.
 """
 
 import re
@@ -20,12 +20,12 @@ _ALTER_TABLE: Final = re.compile(
     r"\s*alter\s+table\s+(?:if\s+exists\s+)?(?:only\s+)?\w+\s(.*)", re.DOTALL
 )
 _ADD_CONSTRAINT: Final = re.compile(r"add\s+(?:constraint|check|foreign|unique|primary|exclude)\b")
-#: Rules for a whole statement, after comments and string literals are removed.
+#: Rules for a statement without its comments and string literals.
 _STATEMENTS: Final = {
     "drops several indexes at once": re.compile(r"\s*drop\s+index\b[^;]*,"),
     "creates a trigger": re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\b"),
 }
-#: Rules for a single change in an `alter table` statement.
+#: Rules for one change in an `alter table` statement.
 _CHANGES: Final = {
     "adds a column with a constraint without a name": re.compile(
         r"add\s+column\b(?!.*\bconstraint\b).*\b(?:check|unique|primary)\b", re.DOTALL
@@ -39,12 +39,12 @@ _CHANGES: Final = {
     "renames a constraint": re.compile(r"rename\s+constraint\b"),
     "sets the index by which a table is clustered": re.compile(r"cluster\s+on\b"),
 }
-#: Matches a call that changes a setting of the transaction, such as its org.
+#: Pattern for a function call that changes a setting of the transaction, such as its org.
 _SET_BY_FUNCTION: Final = re.compile(r"\bset_config\(\s*'app\.")
 
 
 def check_migrations(migrations: Iterable[Migration]) -> Iterator[tuple[str, str]]:
-    """Yield the title of each migration that fails on a cluster, with the rule that it breaks."""
+    """Yield the title of each migration that a cluster refuses, with the rule that it violates."""
     for migration in migrations:
         if migration.number > bundled_migrations()[0].number:
             for statement in split_statements(migration.text):
@@ -66,7 +66,7 @@ def broken_rules(statement: str) -> Iterator[str]:
 
 
 def _separate(changes: str) -> Iterator[str]:
-    """Split an `alter table` statement at each comma outside of parentheses."""
+    """Split the changes of an `alter table` statement at the commas outside of parentheses."""
     depth, commas = 0, [-1]
     for place, character in enumerate(changes):
         depth += (character == "(") - (character == ")")

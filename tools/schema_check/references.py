@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|%\(\w+\)s|[\w.]+|\S")
 _BEFORE_TABLE = frozenset({"from", "join", "update", "using", "only"})
-#: Words before `update` which show that it belongs to a row lock or to an upsert.
+#: Words before `update` that show it to be part of a row lock or an upsert.
 _NO_UPDATE = frozenset({"for", "key", "do"})
 _CLAUSES = frozenset(
     {"select", "from", "using", "set", "where", "on", "by", "returning", "values", "into"}
@@ -27,7 +27,7 @@ _NO_ALIAS = frozenset(
 
 
 class Token(NamedTuple):
-    """Word, literal, parameter or symbol of a query, with its position."""
+    """Word, literal, parameter or symbol in a query, with its position."""
 
     text: str
     start: int
@@ -35,17 +35,17 @@ class Token(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Table that a query reads, updates or deletes from, with its alias."""
+    """Table from which a query reads or deletes, or which it updates, with the table's alias."""
 
     table: str
     alias: str
-    #: Tokens of the part of the query in which the alias is visible.
+    #: Tokens of that part of the query in which the alias is visible.
     scope: list[Token]
     start: int
 
     @property
     def has_org_condition(self) -> bool:
-        """Return whether the query compares the `org_id` of this table with the caller's org."""
+        """Return whether the query compares the table's `org_id`, with a parameter or a table."""
         return any(names & self._own_names for names in _compared_names(self.scope))
 
     @property
@@ -54,7 +54,7 @@ class Reference(NamedTuple):
 
 
 def references(query: str, tables: Collection[str]) -> Iterator[Reference]:
-    """Yield each reference of a query to one of the tables. The targets of inserts are left out."""
+    """Yield each place where a query uses one of the tables, except as the target of an insert."""
     for scope in _scopes(query):
         for i, token in enumerate(scope):
             if token.text in tables and i and _names_table(scope, i):
@@ -80,7 +80,7 @@ def _alias(scope: list[Token], i: int) -> str:
 
 
 def _scopes(query: str) -> list[list[Token]]:
-    """Return the tokens of each select, update or delete, without those of its subqueries."""
+    """Return the tokens of each select, update and delete, without their subqueries."""
     done: list[list[Token]] = []
     open_scopes: list[list[Token]] = [[]]
     nested: list[bool] = []
@@ -102,7 +102,7 @@ def _scopes(query: str) -> list[list[Token]]:
 
 
 def _compared_names(scope: list[Token]) -> Iterator[set[str]]:
-    """Yield the names on both sides of each `=`, and `org_id` for each `using (org_id)`."""
+    """Yield the names on both sides of each `=`; for `using (org_id)`, yield `org_id`."""
     texts = [token.text for token in scope]
     for i, text in enumerate(texts):
         if text == "=" and 0 < i < len(texts) - 1:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """Parser that collects the link targets and anchors of one HTML page."""
+    """Parser that collects the link targets and the anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ def read_page(path: Path) -> Page:
 
 
 def is_broken(site: Path, path: Path, link: str) -> bool:
-    """Return whether the target file or the anchor of a link is missing."""
+    """Return whether the file or the anchor of a link is missing."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return False
@@ -49,11 +49,11 @@ def is_broken(site: Path, path: Path, link: str) -> bool:
 
 
 def broken_links(site: Path) -> list[str]:
-    """Return the broken links of a site, each with the page that contains it."""
+    """Return the broken links of a site, with the pages that contain them."""
     return [
         f"{path.relative_to(site)}: {link}"
         for path in sorted(site.rglob("*.html"))
-        # The page 404.html is left out. Its links are absolute, because it is shown at any address.
+        # Leave out 404.html: its links are absolute, because it is shown at any address.
         if path.name != "404.html"
         for link in sorted(read_page(path).links)
         if is_broken(site, path, link)

@@ -19,7 +19,7 @@ def pages() -> list[Path]:
 
 
 def linked_files(page: Path) -> Iterator[Path]:
-    """Yield the repository files to which a page links, including pictures."""
+    """Yield the files of the repository to which a page links, pictures included."""
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         target = (page.parent / link).resolve()
         if "://" not in link and target.is_relative_to(ROOT) and target.is_file():
@@ -27,7 +27,7 @@ def linked_files(page: Path) -> Iterator[Path]:
 
 
 def stage(folder: Path) -> int:
-    """Replace the folder by a copy of all pages and linked files. Return the number of files."""
+    """Replace the folder by copies of all pages and linked files; return their number."""
     shutil.rmtree(folder, ignore_errors=True)
     files = {*pages(), *(target for page in pages() for target in linked_files(page))}
     for file in files:

@@ -26,8 +26,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Files that run during the whole life of the process. Their former names are included, so that the
-#: script can count the files of older versions.
+#: Files that run all the time. Their former names are included, to count files of older versions
+#: too.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "application.py", "background.py", "loops.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -39,13 +39,13 @@ Body = dict[str, Any]
 
 
 class Trace:
-    """Client of a server that records executed files."""
+    """Client of a server that records which files it executes."""
 
     def __init__(self, server: Server, out: Path) -> None:
         self.server, self.out = server, out
 
     def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool and return its reply. Fail if the reply is an error."""
+        """Call a tool; return its reply, and fail if it is an error."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **HEADERS)
@@ -55,12 +55,12 @@ class Trace:
         return body
 
     def page(self, path: str) -> None:
-        """Request a page. Fail if its status is not 200."""
+        """Request a page; fail if its status is not 200."""
         reply = self.server.request("GET", path, accept="text/html")
         assert reply.status == 200, reply
 
     def files(self, action: Callable[[], object]) -> set[str]:
-        """Perform an action, and return the package's files that the server executes meanwhile."""
+        """Perform an action; return the package's files that the server executed for it."""
         os.kill(self.server.process.pid, signal.SIGUSR1)
         action()
         return self._read_trace()
@@ -73,7 +73,7 @@ class Trace:
 
 
 def trace_calls(trace: Trace) -> dict[str, list[str]]:
-    """Make all calls. For each kind of call, return the files that every measured call executed."""
+    """Make all calls; return, for each kind, the files that every measured call executed."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
     plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
     plan_id = trace.call("create_research_plan", **plan)["planId"]
@@ -108,7 +108,7 @@ def _common(sets: Iterable[set[str]]) -> set[str]:
 
 
 def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
-    """Print the number of executed files of each call. Tools are counted without the transport."""
+    """Print the number of files for each call; for tools, leave out the transport."""
     sys.stdout.write(f"{'call':20} {'counted':>7} {'templates':>9} {'transport':>9} {'all':>5}\n")
     for name, files in calls.items():
         work = [file for file in files if not file.startswith(RUNTIME)]

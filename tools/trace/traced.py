@@ -34,7 +34,7 @@ def clear(*_: object) -> None:
 
 
 def write(*_: object) -> None:
-    """Write the names of the recorded files, relative to the package."""
+    """Write the names of the recorded files, relative to the folder of the package."""
     files = sorted(name.removeprefix(PACKAGE) for name in {*executed} if name.startswith(PACKAGE))
     unfinished = OUT.with_suffix(".part")
     unfinished.write_text(json.dumps(files))

@@ -1,4 +1,4 @@
-"""Normalization of recorded replies: values that differ between test runs become placeholders."""
+"""Normalization of recorded replies: placeholders replace values that differ between runs."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from waybook.core.ids import ALPHABET, LENGTH, is_id
 
-#: JSON value of any structure.
+#: JSON value of any type.
 Value: TypeAlias = Any
 
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{11,12}"
@@ -14,11 +14,9 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: MCP protocol versions. They look like dates, but are not replaced, because they never differ
-#: between runs.
+#: Versions of MCP. They look like dates, but never differ between runs, so they are not replaced.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
-#: Matches the year of a timestamp that a running server writes. The scenario's own dates have other
-#: years.
+#: Pattern for the year in a timestamp of a running server. Dates in the scenario have other years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
@@ -31,7 +29,7 @@ VOLATILE = re.compile(
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
-#: Matches values that differ between runs and occur only in pages and terminal output.
+#: Pattern for values that differ between runs, and that only pages and terminal output contain.
 HUMAN_READABLE = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
     r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
@@ -52,9 +50,9 @@ PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Replaces values that differ between test runs by numbered placeholders.
+    """Normalizer, which replaces values that differ between runs by placeholders with numbers.
 
-    Placeholders are numbered in order of first appearance. Equal values get the same placeholder.
+    The numbers follow the order of first appearance, and equal values get the same placeholder.
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
@@ -65,14 +63,14 @@ class Normalizer:
         self.mark = "t" if earlier else ""
 
     def number(self, kind: str, value: str) -> str:
-        """Return the numbered placeholder of a value."""
+        """Return the placeholder of a value, with its number."""
         if (kind, value) not in self.numbers:
             self.counts[kind] = self.counts.get(kind, 0) + 1
             self.numbers[kind, value] = f"<{kind}:{self.mark}{self.counts[kind]}>"
         return self.numbers[kind, value]
 
     def text(self, text: str, *, human_readable: bool = False) -> str:
-        """Return a text with placeholders for ids and times, also for dates in words on request."""
+        """Return a text with placeholders; `human_readable` also replaces dates in words."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)
@@ -101,8 +99,8 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Placeholders of times have no number, because two calls may have the same time in one
-            # run and different times in another. Only the notation of the time zone is kept.
+            # Placeholders for times have no number, because two calls may have the same time in one
+            # run and not in another. Only the form of the time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:
@@ -111,7 +109,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Replace the texts in the fields `keys` by `<prose>`. Return the new value, and the texts."""
+    """Replace the texts in these fields by `<prose>`; return the new value, and the texts."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

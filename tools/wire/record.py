@@ -30,7 +30,7 @@ SECTIONS = ("wire", "prose", "texts")
 
 
 def record(waybook: Path, *, quick: bool = False) -> dict[str, Any]:
-    """Run the scenario with this `waybook` command, and return the normalized recording."""
+    """Run the scenario with this `waybook` command; return the normalized recording."""
     recorder = Recorder()
     with installation(waybook) as installed:
         surfaces.prepare(installed)
@@ -60,14 +60,14 @@ def _local_mode(recorder: Recorder, installed: Installation, *, quick: bool) -> 
 
 
 def _check_coverage(mcp: Mcp) -> None:
-    """Exit with an error if any tool never succeeded or was never refused in the scenario."""
+    """Exit with an error if a tool never succeeded, or was never refused, in the scenario."""
     for kind, tools in (("succeeded", mcp.recorder.succeeded), ("refused", mcp.recorder.refused)):
         if missing := set(mcp.schemas) - tools:
             sys.exit(f"the scenario has no call that {kind} for: {', '.join(sorted(missing))}")
 
 
 def compare(first: Path, second: Path, sections: list[str]) -> int:
-    """Print the differences between two recordings. Return 1 if there are any."""
+    """Print the differences between two recordings; return 1 if there are any."""
     left, right = (json.loads(path.read_text()) for path in (first, second))
     different = 0
     for section in sections:

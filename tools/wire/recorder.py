@@ -1,4 +1,4 @@
-"""Recorder of requests and replies, in the sections `wire`, `prose` and `texts`."""
+"""Recorder of requests and replies, in three sections: `wire`, `prose` and `texts`."""
 
 import json
 import re
@@ -40,11 +40,11 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """A call succeeded that must be refused, or a call was refused that must succeed."""
+    """A call succeeded although it had to be refused, or was refused although it had to succeed."""
 
 
 class Recorder:
-    """Recording of replies by name. The replies are normalized at the end."""
+    """Recorder of replies, by name, which are normalized at the end."""
 
     def __init__(self) -> None:
         self.wire: dict[str, tuple[Value, frozenset[str]]] = {}
@@ -53,15 +53,15 @@ class Recorder:
         self.refused: set[str] = set()
 
     def add(self, name: str, value: Value, prose: frozenset[str] = PROSE) -> None:
-        """Add an entry to the section `wire`. The fields named in `prose` contain messages."""
+        """Add an entry to the section `wire`, except for the texts in the fields `prose`."""
         self.wire[_unused_name(name, self.wire)] = (value, prose)
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a page or command output to the section `texts`."""
+        """Add a page or the output of a command to the section `texts`."""
         self.texts[_unused_name(name, self.texts)] = text
 
     def recording(self, literals: Mapping[str, str]) -> dict[str, Any]:
-        """Return the normalized recording with its three sections."""
+        """Return the normalized recording, with its three sections."""
         normalizer = Normalizer(literals)
         wire, prose = {}, {}
         for name, (value, keys) in self.wire.items():
@@ -77,9 +77,9 @@ class Recorder:
 
 
 def remove_races(name: str, text: str) -> str:
-    """Return a normalized text without the parts that depend on timing or on the machine."""
-    # The server stores a call and the last use of a token after its reply. Whether a page already
-    # shows them depends on timing, so they are removed.
+    """Return a normalized text without parts that depend on timing or the machine."""
+    # The server stores a call, and the last use of a token, after the reply. It depends on timing
+    # whether a page shows them, so they are removed.
     text = re.sub(r'(<details class="card" id="calls">).*?</details>', r"\1", text, flags=re.DOTALL)
     if name.endswith(("/tokens", "/tokens: add user")):
         never = r'<span class="soft">never</span>'
@@ -90,16 +90,16 @@ def remove_races(name: str, text: str) -> str:
 
 
 def _remove_measurements(name: str, text: str) -> str:
-    """Replace all numbers in a text if it is a page of measurements."""
+    """Replace all numbers in a text that contains measurements."""
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
-    # The page lists the slowest tools first, so its order differs between runs.
+    # The slowest tools come first on this page, so the order differs between runs.
     return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
 
 
 def _collapse_columns(text: str) -> str:
-    """Collapse the column padding of terminal output, because it depends on times and ids."""
+    """Remove the padding of columns in terminal output, which depends on times and ids."""
     text = re.sub(r"━+[ ━]*", "━ ", text)
     text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
     return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
@@ -118,7 +118,7 @@ class Mcp:
     def exchange(
         self, name: str, method: str, params: Mapping[str, object], prose: frozenset[str] = PROSE
     ) -> dict[str, Any]:
-        """Send a request in an older version of MCP. Record and return the JSON-RPC reply."""
+        """Send a request of an older MCP version; record and return the JSON-RPC reply."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **LEGACY, **self.token)
         return self._record(name, message, reply, prose)
@@ -131,7 +131,7 @@ class Mcp:
         capabilities: Mapping[str, object],
         prose: frozenset[str] = PROSE,
     ) -> dict[str, Any]:
-        """Send a request in the newest version of MCP. Record and return the JSON-RPC reply."""
+        """Send a request of the newest MCP version; record and return the JSON-RPC reply."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -159,10 +159,10 @@ class Mcp:
         self.recorder.add(f"{self.label}{name}", entry, prose)
         return body
 
-    # Tools
+    # Functions that call tools
 
     def attempt(self, name: str, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Call a tool that may succeed or be refused, and return its result."""
+        """Call a tool, which may succeed or be refused; return its result."""
         body = self.exchange(name, "tools/call", {"name": tool, "arguments": arguments})
         result: dict[str, Any] = body.get("result") or {"isError": True, "structuredContent": {}}
         outcome = self.recorder.refused if result["isError"] else self.recorder.succeeded
@@ -170,12 +170,12 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, which must succeed. Test each tool once with malformed arguments too."""
+        """Call a tool, which must succeed; for each tool, once also send malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
-        # The tool of the map app has no schema here, because the server does not list this tool to
-        # a client that shows no apps. Such a tool is not probed.
+        # The tool of the map app is not listed for a client that shows no apps, so its schema is
+        # unknown here.
         if tool in self.schemas and tool not in self.probed:
             self.probed.add(tool)
             self._probe(tool, arguments)
@@ -189,10 +189,9 @@ class Mcp:
             raise ScenarioError(f"{tool} ({case}) should be refused: {result}")
 
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
-        """Call a tool with unknown, missing and mistyped arguments, and with unknown ids."""
+        """Call a tool with unknown, missing and malformed arguments, and with unknown ids."""
         schema = self.schemas[tool]
-        # Omit the idempotency key, because using the key of the first call again would be an error
-        # by itself.
+        # Send no idempotency key, because using the same key with other arguments is an error too.
         arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
@@ -209,7 +208,7 @@ class Mcp:
 
 
 def http_entry(reply: Response) -> dict[str, Any]:
-    """Return status, headers and body of a response.
+    """Return the status, headers and body of a response.
 
     JSON is parsed, and other text is split into lines.
     """
@@ -219,7 +218,7 @@ def http_entry(reply: Response) -> dict[str, Any]:
 
 
 def _header(name: str, value: str) -> str:
-    # Nonces and cookie values are random, so only the attributes of cookies are recorded.
+    # Nonces and the values of cookies are random, so they are replaced.
     value = re.sub(r"'nonce-[^']+'", "'nonce-<nonce>'", value)
     return re.sub(r"^([^=]+)=[^;]*", r"\1=<cookie>", value) if name == "set-cookie" else value
 
@@ -234,7 +233,7 @@ def _body(text: str) -> dict[str, Any]:
 
 
 def parse_embedded_json(value: Value) -> Value:
-    """Return a reply in which parsed JSON replaces each text that contains JSON."""
+    """Return the reply with parsed JSON in place of texts that contain JSON."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
             inner = _parse_json(text)
@@ -255,7 +254,7 @@ def _parse_json(text: str) -> Value:
 
 
 class _InterfaceParser(HTMLParser):
-    """Parser that collects the links, forms and fields of a page."""
+    """Parser that collects the links, forms and fields on a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +277,7 @@ class _InterfaceParser(HTMLParser):
 
 
 def page_interface(page: str) -> dict[str, Any]:
-    """Return the links, forms and fields of a page, without its text and markup."""
+    """Return the links, forms and fields on a page, without its texts and markup."""
     parser = _InterfaceParser()
     parser.feed(page)
     return {"links": [*parser.links], "forms": parser.forms, "fields": parser.loose}
@@ -287,7 +286,7 @@ def page_interface(page: str) -> dict[str, Any]:
 def record_page(
     recorder: Recorder, name: str, reply: Response, request: Iterable[str] = ()
 ) -> None:
-    """Record the links, forms and fields of a page, and separately its HTML."""
+    """Record the links, forms and fields on a page in `wire`, and its HTML in `texts`."""
     entry = http_entry(Response(reply.status, reply.headers, "{}"))
     del entry["body"], entry["form"]
     if reply.headers.get("content-type", "").startswith("text/html"):
@@ -301,7 +300,7 @@ def record_page(
 def record_command(
     recorder: Recorder, installation: Installation, *arguments: str, stdin: str = ""
 ) -> Value:
-    """Run a command and record its output: JSON in `wire`, other output in `texts`."""
+    """Run a command; record JSON output in `wire`, and other output in `texts`."""
     done = installation.run(*arguments, stdin=stdin)
     name = f"waybook {' '.join(arguments)}"
     lines = [_parse_json(line) for line in done.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""Tool calls of the recorded scenario. Every tool succeeds once and is refused once."""
+"""Tool calls of the scenario, in which every tool succeeds once and is refused once."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def definition(slug: str, **more: object) -> Body:
-    """Return a workflow of two stages: one document per model, then a single document."""
+    """Return a workflow with two stages: first a document per model, then a single document."""
 
     def stage(name: str, strategy: str, inputs: list[Body]) -> Body:
         output = {"documentKey": name, "render": "{{ content|markdown }}"}
@@ -42,7 +42,7 @@ def definition(slug: str, **more: object) -> Body:
 
 
 def list_everything(mcp: Mcp) -> None:
-    """Start an MCP session, and list its tools, prompts, resources and templates."""
+    """Start an MCP session; list its tools, prompts, resources and templates."""
     client = {"name": "recorder", "version": "1"}
     for version in ("2025-06-18", "2025-11-25", "1999-01-01"):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
@@ -63,11 +63,11 @@ def list_everything(mcp: Mcp) -> None:
     mcp.call("list_dags", "empty")
 
 
-# Plans
+# Calls for plans
 
 
 def call_plan_tools(mcp: Mcp) -> dict[str, str]:
-    """Call all plan tools. Return the ids that pages and commands need."""
+    """Call all tools for plans; return ids for pages and commands."""
     plan = _worked_plan(mcp)
     ids = {"plan": plan["planId"], "step": plan["stepIds"][0]}
     ids |= _reviews(mcp)
@@ -84,7 +84,7 @@ def call_plan_tools(mcp: Mcp) -> dict[str, str]:
 
 
 def _worked_plan(mcp: Mcp) -> Body:
-    """Complete a plan with claims, results, branches, outdated attempts and repeated calls."""
+    """Complete a plan with claims, results, conditions, outdated attempts and repeated calls."""
     arguments: Body = {
         "name": "Rivers",
         "researchQuestion": "Which river is longest?",
@@ -254,7 +254,7 @@ def _reviews(mcp: Mcp) -> dict[str, str]:
 
 
 def _elicited(mcp: Mcp, step_id: str) -> None:
-    """Request a review from a client that can show forms (MCP elicitation), and answer the form."""
+    """Request a review from a client that can show forms (MCP elicitation); answer the form."""
     capabilities: Body = {"elicitation": {"form": {}}}
     call: Body = {"name": "request_user_review", "arguments": {"stepId": step_id, "summary": "So?"}}
     pending = mcp.modern("elicitation: asked", "tools/call", call, capabilities)["result"]
@@ -303,7 +303,7 @@ def _modifications(mcp: Mcp) -> None:
 
 
 def _endings(mcp: Mcp) -> None:
-    """Let a condition fail a plan. Then call every plan tool that writes, which must be refused."""
+    """Let a condition fail a plan; then call all tools that change plans: they must be refused."""
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.n == 0",
@@ -399,11 +399,11 @@ def _skills(mcp: Mcp) -> None:
     mcp.attempt("tool complete_skill: twice", "complete_skill", done)
 
 
-# Runs
+# Calls for runs
 
 
 def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
-    """Call all run tools. Return the ids that pages and commands need."""
+    """Call all tools for runs; return ids for pages and commands."""
     mcp.call("add_dag", definition=definition("two-views"))
     mcp.call("add_dag", "same again", definition=definition("two-views"))
     mcp.call("add_dag", "next version", definition=definition("two-views", description="Newer."))
@@ -421,8 +421,8 @@ def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # After each job, wait until the server has rendered the document in the background and written
-    # the audit entries. Otherwise, the order of the entries would differ between recordings.
+    # The server renders a document in the background, and this writes an audit entry. Wait for it
+    # after each job, because otherwise the order of entries would differ between recordings.
     for count, model in enumerate("ab", 1):
         _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)
@@ -448,7 +448,7 @@ def _submit_job(mcp: Mcp, job: Body, content: object, **more: object) -> Body:
 
 
 def _rendered(server: Server, run_id: str, count: int) -> list[Body]:
-    """Wait until the server has rendered `count` documents of a run, and return them."""
+    """Wait until the server has rendered `count` documents of a run; return them."""
     documents: list[Body] = []
 
     def are_rendered() -> bool:
@@ -468,7 +468,7 @@ def _json(server: Server, path: str) -> Body:
 
 
 def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
-    """Complete the first stage of a run, give feedback, and continue with the second stage."""
+    """Complete the first stage of a run, give feedback, and work on the second stage."""
     arguments: Body = {"dagSlug": "deep-research", "name": "Lakes", "models": ["a", "b"]}
     question = {"question": "Which lake is deepest?"}
     run = mcp.call("start_run", **arguments, input=question, idempotencyKey="run-1")
@@ -523,7 +523,7 @@ def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
 
 
 def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
-    """Read job inputs, fail a job, complete two other jobs, and regenerate a document."""
+    """Read the inputs of jobs, fail a job, complete two other jobs, and regenerate a document."""
     target = {"runId": run["runId"]}
     gathering = _job(mcp, run, modelId="b")
     brief = next(item for item in gathering["inputs"] if "documentId" in item)
@@ -577,7 +577,7 @@ def _failing_run(mcp: Mcp) -> None:
     mcp.call("cancel_run", runId=copy["runId"], reason="It was only a copy.")
 
 
-# Prompts and resources
+# Calls for prompts and resources
 
 
 def read_prompts_and_resources(mcp: Mcp, ids: dict[str, str]) -> None:

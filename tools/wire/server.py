@@ -1,4 +1,4 @@
-"""Waybook server with an empty data directory, and an HTTP client for it."""
+"""Waybook server with an empty data directory, and an HTTP client for this server."""
 
 import http.client
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 START_SECONDS = 180
-#: CSRF token for forms. Any text of this length is valid if cookie and form field are equal.
+#: CSRF token for forms. The server accepts any text of this length that is in both cookie and form.
 FORM_TOKEN = "t" * 43
 FORM = {
     "cookie": f"waybook_form={FORM_TOKEN}",
@@ -40,7 +40,7 @@ class Server:
     process: "subprocess.Popen[bytes]"
 
     def request(self, method: str, path: str, body: str | None = None, **headers: str) -> Response:
-        """Send one request and return its response. Underscores in header names become hyphens."""
+        """Send a request; return its response. In names of headers, underscores become hyphens."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -52,7 +52,7 @@ class Server:
             connection.close()
 
     def form(self, path: str, fields: Mapping[str, str], **headers: str) -> Response:
-        """Submit a form with a CSRF token, as a dashboard page does."""
+        """Submit a form with a CSRF token, as dashboard pages do."""
         usual = {name.replace("-", "_"): value for name, value in FORM.items()}
         body = urlencode({"token": FORM_TOKEN, **fields})
         return self.request("POST", path, body, **{**usual, **headers})
@@ -60,7 +60,7 @@ class Server:
 
 @dataclass
 class Installation:
-    """The `waybook` command with its own home, data directory and settings."""
+    """Command `waybook` with a home directory, data directory and settings of its own."""
 
     waybook: Path
     home: Path
@@ -72,7 +72,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment variables of every process, without the caller's settings."""
+        """Return environment variables for all processes, of which few come from this process."""
         inherited = {
             k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}
         }
@@ -80,7 +80,7 @@ class Installation:
         return {**inherited, **fixed, "NO_COLOR": "1", **self.settings}
 
     def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run a command, and return its output and exit code."""
+        """Run a command; return its output and exit code."""
         return subprocess.run(
             [str(self.waybook), *arguments],
             env=self.environment,
@@ -94,7 +94,7 @@ class Installation:
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Server]:
-        """Run a server on a free port until the block ends."""
+        """Run a server on a free port during the block."""
         port = free_port()
         command = [str(self.waybook), "serve", "--tools", "all"]
         command += ["--port", str(port), "--data-dir", str(self.data)]
@@ -127,13 +127,13 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def installation(waybook: Path) -> Iterator[Installation]:
-    """Yield an installation in a temporary directory, which is removed at the end."""
+    """Yield an installation in a temporary directory; remove it at the end."""
     home = Path(tempfile.mkdtemp(prefix="waybook-wire-"))
     home.chmod(0o755)
     try:
         yield Installation(waybook, home)
     finally:
-        # Retry, because the embedded PostgreSQL may still write files for a moment.
+        # The embedded PostgreSQL may still write files, so try again.
         deadline = time.monotonic() + START_SECONDS
         while home.exists() and time.monotonic() < deadline:
             shutil.rmtree(home, ignore_errors=True)

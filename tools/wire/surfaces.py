@@ -1,4 +1,4 @@
-"""Recording of all interfaces except MCP tools: REST, pages, forms, commands, webhooks, login."""
+"""Recording of REST, pages, forms, commands, webhooks and sign-in, and of MCP over stdio."""
 
 import json
 import re
@@ -42,7 +42,7 @@ Received = list[dict[str, Any]]
 
 
 def prepare(installed: Installation) -> None:
-    """Write the files and settings that every process of the recording uses."""
+    """Write files and settings for all processes of the recording."""
     folder = installed.home / "skills" / "survey"
     (folder / "references").mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)
@@ -56,11 +56,11 @@ def prepare(installed: Installation) -> None:
     }
 
 
-# REST
+# Recording of REST
 
 
 def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record all routes of openapi.json, the health and metrics routes, and invalid requests."""
+    """Record all routes in openapi.json, the health and metrics routes, and invalid requests."""
     described = server.request("GET", "/api/openapi.json")
     recorder.add("GET /api/openapi.json", http_entry(described), DESCRIBED)
     requested = set()
@@ -106,11 +106,11 @@ def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None
         )
 
 
-# Pages
+# Recording of pages
 
 
 def record_pages(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record every dashboard page and every export."""
+    """Record all dashboard pages and exports."""
     plan, run = f"/plans/{ids['plan']}", f"/runs/{ids['run']}"
     waiting = f"/plans/{ids['waitingPlan']}"
     for path in (
@@ -150,7 +150,7 @@ def _record_page(recorder: Recorder, name: str, reply: Response) -> None:
 
 
 def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record valid and invalid submissions of the dashboard's forms."""
+    """Record valid and invalid forms of the dashboard."""
     plan, waiting = f"/plans/{ids['reviewedPlan']}", f"/plans/{ids['waitingPlan']}"
     step = f"{waiting}/steps/{ids['waitingStep']}"
     review = {"planId": ids["waitingPlan"], "reviewId": ids["review"]}
@@ -190,11 +190,11 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
     _record_page(recorder, "POST /decisions: from htmx", reply)
 
 
-# Commands
+# Recording of commands
 
 
 def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, str]) -> None:
-    """Record the output of the commands as text and as JSON, and the help of all commands."""
+    """Record the output of commands as text and as JSON, and the help of all commands."""
     plan, run = ids["plan"], ids["run"]
     for line in (
         "--version",
@@ -258,7 +258,7 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
 
 
 def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) -> None:
-    """Record a command that prints measurements: types of its JSON in `wire`, output in `texts`."""
+    """Record a command that prints measurements, with types in place of values in `wire`."""
     done = installed.run(*arguments)
     name, value = f"waybook {arguments[0]} --json", json.loads(done.stdout)
     recorder.add(name, {"exit": done.returncode, "shape": _shape(value)})
@@ -266,7 +266,7 @@ def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) 
 
 
 def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a JSON value with each scalar replaced by the name of its type."""
+    """Return a JSON value with the name of the type in place of each scalar."""
     if isinstance(value, dict):
         return {key: _shape(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -275,7 +275,7 @@ def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _record_help(recorder: Recorder, installed: Installation, *command: str) -> None:
-    """Record the help of a command and of its subcommands. Option names go to `wire`."""
+    """Record the help of a command and its subcommands; names of options go to `wire`."""
     text = installed.run(*command, "--help").stdout
     name = f"waybook {' '.join((*command, '--help'))}"
     options = sorted(
@@ -289,11 +289,11 @@ def _record_help(recorder: Recorder, installed: Installation, *command: str) -> 
         _record_help(recorder, installed, *command, subcommand)
 
 
-# MCP over stdio
+# Recording of MCP over stdio
 
 
 def record_stdio(recorder: Recorder, installed: Installation) -> None:
-    """Record the tool list of each profile and one tool call, over MCP stdio."""
+    """Record the tool list of each profile and a tool call, over stdio."""
     client = {"protocolVersion": "2025-11-25", "capabilities": {}}
     messages: list[dict[str, Any]] = [
         {
@@ -334,12 +334,12 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
             process.wait(60)
 
 
-# Webhooks
+# Recording of webhooks
 
 
 @contextmanager
 def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
-    """Run a webhook receiver. Yield the list of received webhooks and the port."""
+    """Run a receiver of webhooks; yield the list of received webhooks, and the port."""
     received: Received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -363,7 +363,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
 
 
 def record_webhooks(recorder: Recorder, installed: Installation, received: Received) -> None:
-    """Record the webhooks of the scenario in the order of their events."""
+    """Record the webhooks of the scenario, in the order of their events."""
     listed = ("webhooks", "list", "--limit", "1000", "--json")
 
     def are_delivered() -> bool:
@@ -379,11 +379,11 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
     del installed.settings["WAYBOOK_WEBHOOK_URL"], installed.settings["WAYBOOK_WEBHOOK_SECRET"]
 
 
-# Server mode
+# Recording of a server with tokens
 
 
 def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
-    """Record a server that requires tokens. Return the texts to replace by placeholders."""
+    """Record a server that requires tokens; return texts to be replaced by placeholders."""
     for line in (
         "org add acme --name Acme",
         "org add acme",
@@ -461,7 +461,7 @@ def _record_tokens(recorder: Recorder, server: Server, tokens: dict[str, str]) -
 
 
 def _example(schema: dict[str, Any]) -> object:
-    """Return an example value for the JSON Schema of an argument."""
+    """Return an example of a value that the JSON Schema of an argument allows."""
     if "enum" in schema:
         return schema["enum"][0]
     values = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
