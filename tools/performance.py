@@ -21,7 +21,7 @@ PAGE: Final = ROOT / "docs" / "evidence" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
 PICTURE_LINK: Final = "![Duration of reads by the number of plans](../pictures/growth.svg)"
 
-#: Maximum load average of an idle machine. It includes the load of the preceding benchmark.
+#: Maximum load average of a machine without other programs; the benchmark before may contribute.
 MAX_IDLE_LOAD: Final = 2.5
 BUSY: Final = (
     "Other programs used the machine at the same time, so the figures are only indicative."
@@ -30,32 +30,32 @@ UNKNOWN_LOAD: Final = (
     "The load of the machine was not recorded, so the figures are only indicative."
 )
 
-#: JSON of a result file, or a part of it.
+#: JSON of a result file or of a part of it; the type checker does not check accesses to it.
 Body: TypeAlias = Mapping[str, Any]
 
 
 def begin_mark(name: str) -> str:
-    """Return the Markdown comment before a generated table."""
+    """Return the comment in Markdown before a generated table."""
     return f"<!-- {name}: written by `python -m tools.performance` -->"
 
 
 def end_mark(name: str) -> str:
-    """Return the Markdown comment after a generated table."""
+    """Return the comment in Markdown after a generated table."""
     return f"<!-- end of {name} -->"
 
 
-# Tables
+# Functions for tables
 
-#: Table columns that contain text instead of numbers.
+#: Columns with texts; all other columns have numbers.
 TEXT_COLUMNS: Final = frozenset(
     {"benchmark", "cycle", "figure", "lacks", "read, ms", "server", "system", "verdict", "version"}
 )
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 0) -> str:
-    """Return a Markdown table with columns of numbers aligned to the right.
+    """Return a Markdown table in which columns of numbers are aligned to the right.
 
-    The first `text` columns, and those in `TEXT_COLUMNS`, contain text and are aligned to the left.
+    The first `text` columns and the `TEXT_COLUMNS` have texts, and are aligned to the left.
     """
     rules = [
         "---" if name in TEXT_COLUMNS or number < text else "---:"
@@ -66,7 +66,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: 
 
 
 def describe(result: Body) -> str:
-    """Return sentences with the date, the commit and the machine of a benchmark result."""
+    """Return sentences with the date, the commit and the machine of a result."""
     machine = result["machine"]
     version = result.get("postgresql")
     postgres = f", PostgreSQL {version}" if version else ""
@@ -85,7 +85,7 @@ def _warn(load: float) -> str:
 
 
 def format_checks(checks: Sequence[Body]) -> str:
-    """Return the table of benchmark checks, with limits and goals."""
+    """Return the table of the checks of a benchmark, with limits and goals."""
     header = ["figure", "value", "noise", "limit", "goal", "verdict"]
     return format_table(header, [[check["name"], *check_cells(check)] for check in checks])
 
@@ -99,7 +99,7 @@ def check_cells(check: Body) -> list[str]:
 
 
 def peers_table(result: Body) -> str:
-    """Return the tables that compare Waybook with other durable workflow engines."""
+    """Return the tables in which Waybook is compared with other durable engines."""
     rates = format_table(
         ["system", "version", "cycles/s", "Python µs", "PostgreSQL µs", "CPU, Waybook : system"],
         [
@@ -118,7 +118,7 @@ def peers_table(result: Body) -> str:
 
 
 def lacks_table(result: Body) -> str:
-    """Return the table of the guarantees that each compared engine lacked when it was measured."""
+    """Return the table of guarantees that other engines did not give when they were measured."""
     rows = [[row["label"], row["lacks"]] for row in result["rows"] if row["lacks"]]
     return format_table(["system", "lacks"], rows)
 
@@ -134,7 +134,7 @@ def mcp_table(result: Body) -> str:
 
 
 def workers_table(result: Body) -> str:
-    """Return the tables of step cycles and read requests, for one and two server processes."""
+    """Return the tables of step cycles and reads, with one and with two server processes."""
     header = ["server", "rate/s", "all servers", "busiest process", "PostgreSQL", "callers"]
     keys = ("python", "busiest", "postgres", "callers")
     rows = [
@@ -149,7 +149,7 @@ def workers_table(result: Body) -> str:
 
 
 def _share(result: Body, row: Body, key: str) -> float:
-    """Return the used CPU time as a percentage of the CPU time of all cores."""
+    """Return CPU time as a percentage of that of all cores."""
     return float(row[key]) * float(row["rate"]) / 10 / int(result["cores"])
 
 
@@ -167,7 +167,7 @@ def jobs_table(result: Body) -> str:
 
 
 def search_table(result: Body) -> str:
-    """Return the tables of search times in a large org."""
+    """Return the tables of search times in an org with many passages."""
     rows = [
         [
             name,
@@ -194,7 +194,7 @@ def quality_table(result: Body) -> str:
 
 
 def summary_table(result: Body) -> str:
-    """Return the table of the verdicts of all benchmarks."""
+    """Return the table with the verdicts of all benchmarks."""
     rows = [
         [f"`{run['name']}`", run["verdict"], f"{run['seconds']:.0f}"] for run in result["outcomes"]
     ]
@@ -202,19 +202,18 @@ def summary_table(result: Body) -> str:
 
 
 def lists_table(results: Sequence[Body]) -> str:
-    """Return the table of read times for all database sizes, in milliseconds."""
+    """Return the table of the milliseconds of each read, by number of plans."""
     names = [name for name in results[0]["milliseconds"] if in_all(name, results)]
     rows = [[name, *(f"{size['milliseconds'][name]:.2f}" for size in results)] for name in names]
     return format_table(["read, ms", *(f"{size['plans']:,} plans" for size in results)], rows)
 
 
 def in_all(name: str, results: Sequence[Body]) -> bool:
-    """Return whether every result contains a time for the read `name`."""
+    """Return whether all results contain the read `name`."""
     return all(name in result["milliseconds"] for result in results)
 
 
-#: For each generated part of the page: the name of the result file, and the function that returns
-#: the tables.
+#: By generated part of the page, the name of the result file, and the function for the tables.
 TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "peers": ("peers", peers_table),
     "missing guarantees": ("peers", lacks_table),
@@ -226,16 +225,15 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "search among a million": ("search_scale-1000000", search_table),
     "summary": ("summary", summary_table),
 }
-#: Parts of the page that do not repeat the date and the machine, because the preceding part names
-#: them.
+#: Generated parts without date and machine, because the part before has the same.
 UNDATED: Final = frozenset({"missing guarantees"})
 
 
-# Page
+# Functions for the page
 
 
 def replace_part(page: str, name: str, body: str) -> str:
-    """Return the page with the text of one generated part replaced."""
+    """Return the page with another text for one generated part."""
     begin, end = begin_mark(name), end_mark(name)
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(page):
@@ -244,13 +242,13 @@ def replace_part(page: str, name: str, body: str) -> str:
 
 
 def read_result(name: str) -> Body | None:
-    """Return the result of a benchmark, or None if it was not run."""
+    """Return the result of a benchmark, or None if there is no result file."""
     file = RESULTS / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def read_lists() -> Sequence[Body]:
-    """Return the results of the benchmark of reads, ordered by the number of plans."""
+    """Return the results of the benchmark of reads, with the lowest number of plans first."""
     results = [
         json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("lists-*.json")
     ]

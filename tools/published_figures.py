@@ -16,17 +16,17 @@ PART: Final = re.compile(
     r"(<!-- figures: written by `python -m tools.published_figures` -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
-#: Verdicts of figures that missed a goal or limit. Such a figure needs a remark with the reason.
+#: Verdicts about figures that miss a goal or limit; such a figure needs a remark with the reason.
 MISSED: Final = ("goal not reached", "limit missed", "FAILED")
 
 
 class Figure(NamedTuple):
-    """Row of a published table: a question, and the measured figure that answers it."""
+    """Row of a published table: a question, and the figure that answers it."""
 
     question: str
     row: str
     column: str
-    #: Text of the answer. The measured figure replaces `{}`.
+    #: Text of the answer, with `{}` in place of the figure.
     answer: str = "{}"
     remark: str = ""
 
@@ -156,12 +156,12 @@ RELIABILITY: Final = (
         "max",
     ),
 )
-#: Figures of each published page. The page of the same name in docs/evidence has the measurements.
+#: By published page, its figures. They come from the page of the same name in docs/evidence.
 PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 
 def read_cell(page: str, row: str, column: str) -> tuple[str, str]:
-    """Find the first table row that begins with `row`. Return its `column` and its last cell."""
+    """Return two cells of the first table row that begins with `row`: in `column`, and the last."""
     header: list[str] = []
     for line in page.splitlines():
         if not line.startswith("|"):
@@ -182,7 +182,7 @@ def render_table(figures: tuple[Figure, ...], page: str) -> str:
     """Return the table with the measured figures.
 
     Raises:
-        ValueError: a figure missed its goal or limit, and its remark gives no reason.
+        ValueError: a figure misses its goal or limit, and its remark gives no reason.
     """
     lines = ["| question | measured | remark |", "| --- | ---: | --- |"]
     for figure in figures:
@@ -194,7 +194,7 @@ def render_table(figures: tuple[Figure, ...], page: str) -> str:
 
 
 def render(name: str) -> str:
-    """Return a published page with current figures."""
+    """Return a published page with the current figures."""
     page = (DOCS / name).read_text(encoding="utf-8")
     table = render_table(PAGES[name], (DOCS / "evidence" / name).read_text(encoding="utf-8"))
     return PART.sub(lambda part: f"{part[1]}\n{table}\n\n{part[2]}", page)

@@ -17,7 +17,7 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
-#: Number of the largest files to list.
+#: Number of files to list, largest first.
 LISTED = 5
 
 
@@ -30,7 +30,7 @@ def commit_time() -> str:
 
 
 def build(target: Path, epoch: str) -> list[Path]:
-    """Build the sdist, then the wheel from the sdist. Return both files."""
+    """Build the sdist, and the wheel from the sdist; return both files."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
     hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(target)]
     subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, check=True, env=environment, stdout=2)

@@ -1,7 +1,7 @@
-"""Test of the quickstart page's prompt with the real Claude Code and a scripted model.
+"""Test of the prompt on the quickstart page, with the real Claude Code and a scripted model.
 
-Claude Code is installed from its lock file. The local scripted model follows the prompt: it creates
-the plan, works on its steps, and ends when the plan is complete.
+Claude Code is installed from its lock file. The scripted model, which runs locally, does what the
+prompt asks: it creates the plan, works on its steps, and ends when the plan is complete.
 """
 
 import json
@@ -35,15 +35,16 @@ LIST_AUDIT: Final = "waybook audit list --json"
 
 @dataclass(frozen=True)
 class ScriptedClaudeCode:
-    """Installed Claude Code, with the environment variables that select the scripted model."""
+    """Installed Claude Code, with environment variables that let it use the scripted model."""
 
     trial: Trial
     environment: Mapping[str, str]
 
     def problems(self, prompt_command: str, run: Callable[[str], str]) -> list[str]:
-        """Return the errors in the plan that Claude Code created, or an empty list.
+        """Return messages about errors in the plan that Claude Code created.
 
-        The function `run` runs a command in the home directory of the test and returns its output.
+        The function `run` executes a command in the home directory of the test and returns its
+        output.
         """
         prompt = shlex.split(prompt_command)[2]
         unseen = [] if self.trial.has_shown(prompt) else ["the model never got the prompt"]
@@ -53,7 +54,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return a message for each way in which the plan was not completed as expected."""
+    """Return a message for each difference of the plan from a completed one."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]
@@ -78,7 +79,7 @@ def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
 
 @contextmanager
 def scripted_claude_code(bin_folder: Path) -> Iterator[ScriptedClaudeCode]:
-    """Install the command `claude` in a folder, and serve the scripted model within the block.
+    """During the block, serve the scripted model; install the command `claude` in a folder.
 
     Raises:
         SystemExit: Claude Code cannot be installed on this machine.

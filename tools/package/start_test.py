@@ -33,43 +33,42 @@ QUICKSTART = ROOT / "docs" / "start.md"
 REPOSITORY = "https://github.com/waybook/waybook"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
-#: Beginning of the quickstart command that starts the agent.
+#: Start of the command that runs the agent in the quickstart.
 AGENT = "claude -p "
-#: Ways to install Waybook, each with a text that occurs only in the code blocks for this way.
+#: By way to install Waybook, a text that is only in code blocks for this way.
 SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
-#: Beginnings of code blocks that belong in a second terminal.
+#: Starts of code blocks that belong in a second terminal.
 NEW_TERMINAL = ("cd ", "export PATH=")
-#: Input for commands that ask for confirmation.
+#: Starts of commands that ask for confirmation, with the input for them.
 ANSWERS = {"waybook connect": "y\n"}
-#: For each command that asks for a decision: the command that is run instead, which contains the
-#: decision.
+#: Commands that ask for a decision, each with a command to run instead that contains the decision.
 DECIDED = {"waybook review": "waybook review --approve"}
-#: Commands that run until they are interrupted.
+#: Starts of commands that run until they are interrupted.
 ENDLESS = ("waybook watch", "waybook serve")
-#: Address that answers as soon as `waybook serve` is ready.
+#: URL that `waybook serve` answers when it is ready.
 READY = "http://127.0.0.1:8750/readyz"
-#: Commands that are not run here, because CI runs them separately.
+#: Commands that are skipped, because CI runs them separately.
 SKIPPED = ("make test",)
-#: Prefixes of the environment variables that commands keep: an installer may need them to reach a
-#: package index.
+#: Beginnings of the names of environment variables that commands keep, because an installer may
+#: need them to reach a package index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
-#: Time limit for one command. The first command of a page downloads every dependency.
+#: Maximum seconds for a command. The first command of a page downloads all dependencies.
 MAX_COMMAND_SECONDS = 600
-#: Time limit for an endless command to become ready, and for it to end.
+#: Maximum seconds until an endless command is ready, and until it ends.
 MAX_START_SECONDS = 60
 
 
 @dataclass
 class ShownCommand:
-    """Command on a page, and the output lines that the page shows for it."""
+    """Command on a page, with the output lines that the page shows."""
 
     text: str
     output: list[str] = field(default_factory=list)
 
     def missing_output(self, output: str) -> list[str]:
-        """Return the lines that the page shows and the real output lacks.
+        """Return those lines on the page that the real output lacks.
 
-        `…` matches any characters.
+        `…` stands for any characters.
         """
         lines = [line.strip() for line in output.splitlines()]
         return [shown for shown in self.output if not any(map(_pattern(shown).fullmatch, lines))]
@@ -96,7 +95,7 @@ def typed(block: str) -> list[ShownCommand]:
 
 
 def ids_in(output: str) -> dict[str, str]:
-    """Return the ids in a tool's reply, by the placeholders that stand for them on the page."""
+    """Return the ids in the reply of a tool, by the placeholders that the page has for them."""
     try:
         reply = json.loads(output)
     except ValueError:
@@ -107,13 +106,13 @@ def ids_in(output: str) -> dict[str, str]:
 
 @dataclass
 class Terminal:
-    """Shell that keeps its folder and its PATH from one command to the next."""
+    """Shell that keeps its folder and its PATH for the next command."""
 
     environment: dict[str, str]
     folder: Path
 
     def run(self, command: str, more: dict[str, str] | None = None) -> str:
-        """Run a command and return its output.
+        """Run a command; return its output.
 
         Raises:
             SystemExit: the command fails.
@@ -139,10 +138,11 @@ class Terminal:
 
     @contextmanager
     def endless(self, command: str) -> Iterator[None]:
-        """Start a command that never ends, wait until it is ready, and stop it after the block.
+        """During the block, run a command that does not end by itself; wait until it is ready.
 
         Raises:
-            SystemExit: the command ends early, does not become ready, or does not end on Ctrl-C.
+            SystemExit: the command ends early, does not become ready, or does not end on
+                Ctrl-C.
         """
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
@@ -171,7 +171,7 @@ class Terminal:
 
 
 def is_ready(command: str, printed: int) -> bool:
-    """Return whether an endless command is ready. `printed` is how many bytes it has printed."""
+    """Return whether an endless command is ready, after it has printed this many bytes."""
     if not command.startswith("waybook serve"):
         return printed > 0
     try:
@@ -183,7 +183,7 @@ def is_ready(command: str, printed: int) -> bool:
 
 @dataclass
 class PageRun:
-    """Test run that executes all commands of one page, in one home directory."""
+    """Execution of all commands on a page, in one home directory."""
 
     source: str
     wheel: Path
@@ -198,10 +198,10 @@ class PageRun:
         self.terminal = Terminal(dict(self.environment), self.home)
 
     def block(self, kind: str, text: str) -> None:
-        """Run a code block of the page, and print each command.
+        """Execute a code block of the page, and print each command.
 
         Raises:
-            SystemExit: a command or program fails, or has a different effect than the page shows.
+            SystemExit: a command or program fails, or has another effect than the page shows.
         """
         others = [mark for source, mark in SOURCES.items() if source != self.source]
         if any(mark in text for mark in others):
@@ -221,7 +221,7 @@ class PageRun:
                 report(shown.text, self.perform(shown, terminal))
 
     def perform(self, shown: ShownCommand, terminal: Terminal) -> str:
-        """Run a command in a terminal and return its output.
+        """Run a command in a terminal; return its output.
 
         Raises:
             SystemExit: the command fails, or its output differs from the page.
@@ -237,7 +237,7 @@ class PageRun:
         return output
 
     def filled(self, command: str) -> str:
-        """Return a command of the page with its placeholders replaced."""
+        """Return a command with values in place of its placeholders, and with local sources."""
         command = command.replace(f"git clone {REPOSITORY}", f"git clone {ROOT.as_uri()} waybook")
         command = command.replace("pip install waybook", f"pip install {self.wheel}")
         for name, value in self.ids.items():
@@ -245,10 +245,10 @@ class PageRun:
         return DECIDED.get(command, command)
 
     def prompt(self, command: str) -> str:
-        """Run the agent, and check in the database that it completed the plan.
+        """Run the agent; check in the database that it has completed the plan.
 
         Raises:
-            SystemExit: the agent did not complete the plan.
+            SystemExit: the agent has not completed the plan.
         """
         self.has_used_agent = True
         output = self.terminal.run(command, dict(self.agent.environment))

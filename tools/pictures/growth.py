@@ -1,14 +1,14 @@
-"""Chart of how read times grow with the number of plans: docs/pictures/growth.svg.
+"""Chart of read times by number of plans: docs/pictures/growth.svg.
 
 `python -m tools.performance` draws it from the results of `benchmarks/lists.py`. Both axes are
-logarithmic, so a read that gets slower with more plans shows as a rising line.
+logarithmic, and the line of a read that takes longer with more plans rises.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-#: Reads in the chart, with their colors on a light and on a dark background.
+#: Reads in the chart, with their colors on light and on dark background.
 SERIES: Final[Mapping[str, tuple[str, str]]] = {
     "front page": ("#b4420a", "#f2975a"),
     "list_active_plans": ("#1f5fcc", "#7fb0ff"),
@@ -20,15 +20,16 @@ SERIES: Final[Mapping[str, tuple[str, str]]] = {
 WIDTH, HEIGHT = 720, 400
 #: Margins of the chart in pixels.
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 48, 52
-#: Functions that choose and round the lower and the upper end of the vertical axis.
+#: Functions for the two ends of the vertical axis: each has one to round, and one to choose a
+#: value.
 EDGES: Final = ((math.floor, min), (math.ceil, max))
 HEADING: Final = "Milliseconds of a read, by number of plans in the org"
-#: Minimum vertical distance of two labels.
+#: Minimum vertical distance between labels.
 LABEL_DISTANCE: Final = 17.0
 
 
 class Scale(NamedTuple):
-    """Logarithmic scale from measured values to positions in the chart."""
+    """Logarithmic scale, which gives the position of a value in the chart."""
 
     low: float
     high: float
@@ -42,7 +43,7 @@ class Scale(NamedTuple):
 
 
 def draw_growth(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the chart as SVG. The results must be ordered by the number of plans."""
+    """Return the chart as SVG, for results with the lowest number of plans first."""
     names = [name for name in SERIES if all(name in result["milliseconds"] for result in results)]
     sizes = [int(result["plans"]) for result in results]
     lines = {name: [float(result["milliseconds"][name]) for result in results] for name in names}
@@ -84,7 +85,7 @@ def _style(names: Sequence[str]) -> str:
 
 
 def _frame(across: Scale, up: Scale, sizes: Sequence[int]) -> list[str]:
-    """Return the title, the grid and the numbers on both axes."""
+    """Return the title, the grid, and the numbers at the axes."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [f'<text x="{LEFT}" y="26">{HEADING}</text>']
     exponents = range(round(math.log10(up.low)), round(math.log10(up.high)) + 1)
@@ -115,7 +116,7 @@ def _line(number: int, across: Scale, up: Scale, values: Sequence[tuple[int, flo
 
 
 def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
-    """Return the names at the ends of the lines. Names that would overlap are moved apart."""
+    """Return the names at the ends of the lines, moved apart if they would overlap."""
     order = sorted(range(len(names)), key=heights.__getitem__)
     x = WIDTH - RIGHT + 12
     return [
@@ -125,7 +126,7 @@ def _labels(names: Sequence[str], heights: Sequence[float]) -> list[str]:
 
 
 def _move_apart(heights: Sequence[float]) -> list[float]:
-    """Return the heights with a minimum distance between them, none below the chart."""
+    """Return the heights, changed so that they have a minimum distance and stay in the chart."""
     moved, free = list[float](), -math.inf
     for height in heights:
         moved.append(max(height, free))

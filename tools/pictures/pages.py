@@ -29,13 +29,12 @@ MAX_BYTES: Final = 150_000
 
 
 class Picture(NamedTuple):
-    """Screenshot of a dashboard page: its file, the page's path, and the part to show."""
+    """Screenshot of a dashboard page, with the name of its file, and with the part to show."""
 
     name: str
     path: str
     height: int
-    #: CSS selector of the element at which the screenshot begins. By default, it begins at the top
-    #: of the page.
+    #: CSS selector for the element at the top of the screenshot; by default the top of the page.
     top: str = ""
 
 
@@ -60,7 +59,7 @@ async def fill(data_dir: Path) -> dict[str, str]:
 
 @contextmanager
 def serve(data_dir: Path) -> Iterator[str]:
-    """Run `waybook serve` on a free port, and yield its address."""
+    """Run `waybook serve` on a free port; yield its address."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -80,7 +79,7 @@ def take(page: Page, address: str, picture: Picture) -> None:
 
 
 def shoot(page: Page, picture: Picture) -> None:
-    """Save a screenshot of a part of the page, without the empty space at its end."""
+    """Save a screenshot of a part of the page, without empty space at the end."""
     y = page.locator(picture.top).first.evaluate(OFFSET) if picture.top else 0
     total = page.evaluate("document.documentElement.scrollHeight")
     clip = {"x": 0, "y": y, "width": WIDTH, "height": min(picture.height, total - y)}
@@ -97,7 +96,7 @@ OFFSET: Final = "element => element.getBoundingClientRect().top + window.scrollY
 
 
 def share(page: Page, address: str, plan: str) -> None:
-    """Create a public link to a snapshot of the plan, and take a screenshot of it."""
+    """Share a snapshot of the plan by a link, open it, and take a screenshot."""
     page.goto(f"{address}/plans/{plan}/share")
     page.get_by_role("button", name="Create link").click()
     page.get_by_role("link", name="Open snapshot").click()

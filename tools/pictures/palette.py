@@ -1,4 +1,4 @@
-"""Smaller PNG files: screenshots with at most 256 colors and one byte per pixel."""
+"""PNG files of small size: screenshots with at most 256 colors, and so one byte per pixel."""
 
 import base64
 import struct
@@ -7,8 +7,8 @@ from typing import Final
 
 from playwright.sync_api import Page
 
-#: JavaScript that returns the most frequent colors of a screenshot as a palette, and each pixel as
-#: the index of its nearest palette color.
+#: JavaScript that returns a palette of the most frequent colors in a screenshot, and for each pixel
+#: the index of the nearest color.
 REDUCE: Final = """
 async source => {
   const image = new Image();
@@ -42,9 +42,9 @@ async source => {
 
 
 def reduce_colors(page: Page, png: bytes) -> bytes:
-    """Return a screenshot reduced to a palette.
+    """Return the screenshot with a palette of colors.
 
-    The script that reduces the colors runs in the browser page, which must be blank.
+    A script in the browser page reduces the colors; the page must be blank.
     """
     reply = page.evaluate(REDUCE, base64.b64encode(png).decode())
     pixels, width = base64.b64decode(reply["pixels"]), reply["width"]

@@ -22,12 +22,12 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: The map shows the run as soon as the step `STEP` has `DONE` completed jobs.
+#: The map shows the moment at which the step `STEP` has `DONE` completed jobs.
 STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 
 async def play_demo(data_dir: Path) -> RunDetail:
-    """Run the demo, and return its run as it was when `DONE` jobs of the step were done."""
+    """Run the demo; return its run at the moment when `DONE` jobs of the step were completed."""
     snapshots: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.services.database

@@ -1,7 +1,7 @@
-"""Plans and runs that the pictures and the use cases show, made by scripted agents and people.
+"""Plans and runs for the pictures and use cases, made by scripted agents and people.
 
-Every row comes from a tool call, as in daily work. Only the clock is simulated, so that hours pass
-in seconds. Each plan has its own clock, which starts in the past and ends at about the current
+Every row comes from a tool call, as in daily work. The clock is simulated, so that hours pass in
+seconds. Each plan has a clock of its own, which starts in the past, and ends at about the current
 time.
 """
 
@@ -24,20 +24,20 @@ LICENSES = "Check the licenses of our dependencies"
 WAREHOUSE = "Move the reports off the old warehouse"
 REFUNDS = "Set the refund rules for annual plans"
 GROUPS = ("web framework", "database driver", "PDF export", "charts", "login", "search", "mail")
-#: Usage that the agents report with each result.
+#: Usage that agents report with every result.
 USAGE = {"inputTokens": 41_200, "outputTokens": 2_300, "costUsd": 0.16}
 
 
 @dataclass
 class Stage:
-    """Values that the stories share: the application, the current time, and the created ids."""
+    """Values that all stories have in common: application, current time, and created ids."""
 
     app: BasicApplication
     now: datetime
     ids: dict[str, str] = field(default_factory=dict)
 
     def scene(self, minutes: float) -> DemoContext:
-        """Return the context for one story. Its clock starts this many minutes ago."""
+        """Return the context of a story, whose clock starts this many minutes ago."""
         database = self.app.services.database
         clock = SimulatedClock(database, self.now - timedelta(minutes=minutes), FAST)
         return DemoContext(app=self.app, clock=clock)
@@ -74,17 +74,17 @@ async def submit(me: Actor, taken: Reply, result: dict[str, object], confidence:
 
 
 async def work(me: Actor, plan: str, minutes: float, result: dict[str, object]) -> None:
-    """Claim a step, work on it for this many minutes, and submit the result."""
+    """Claim a step; after this many minutes, submit its result."""
     taken = await claim(me, plan)
     wait(me.scene, minutes)
     await submit(me, taken, result, 0.86)
 
 
-# The use cases
+# Stories of the use cases
 
 
 async def long_work(stage: Stage) -> None:
-    """Let one agent work for hours. After four steps, its conversation is compacted."""
+    """Let an agent work for hours; its conversation is compacted after four steps."""
     scene = stage.scene(237)
     titles = (
         ("List the reports", "List every report that reads the old warehouse.", "search"),
@@ -113,7 +113,7 @@ async def long_work(stage: Stage) -> None:
 
 
 async def shared_work(stage: Stage) -> None:
-    """Let four agents share a plan. One stops responding, and its late result is refused."""
+    """Let four agents share a plan; one stops responding, and its late result is refused."""
     scene = stage.scene(101)
     steps = [step(f"Check: {group}", f"Check the licenses of: {group}.") for group in GROUPS]
     for each in steps:
@@ -148,7 +148,7 @@ async def shared_work(stage: Stage) -> None:
 
 
 async def reviewed_work(stage: Stage) -> None:
-    """Let a person request changes to a draft of rules. The next draft waits for a decision."""
+    """Let a person request changes to a draft of rules; the next draft awaits a decision."""
     scene = stage.scene(138)
     titles = (
         ("Read the last refunds", "Read the refunds of the last quarter.", "extract"),
@@ -193,11 +193,11 @@ async def reviewed_work(stage: Stage) -> None:
     )
 
 
-# Other work on the front page
+# Further stories, for the front page
 
 
 async def other_work(stage: Stage) -> None:
-    """Create four plans: with a failed step, with a stalled step, completed, and canceled."""
+    """Create four plans: one with a failed step, one stalled, one completed, one canceled."""
     scene = stage.scene(50)
     titles = ("List the candidates", "Run the benchmarks", "Compare the prices", "Recommend one")
     plan = await create(
@@ -239,7 +239,7 @@ async def other_work(stage: Stage) -> None:
 
 
 async def prepared_work(stage: Stage) -> None:
-    """Start the demo's run, and let one agent per model work until the current time."""
+    """Start the run of the demo; let an agent for each model work until the current time."""
     minutes, pause = 240, 6
     scene = stage.scene(minutes)
     await actors.start_run(scene)
@@ -252,7 +252,7 @@ async def prepared_work(stage: Stage) -> None:
 
 
 async def play(app: BasicApplication) -> dict[str, str]:
-    """Run all stories. Return the ids of the plans and of the run by name."""
+    """Run all stories; return the ids of the plans and the run, by name."""
     org = app.caller(Channel.CLI).org_id
     database = app.services.database
     stage = Stage(app, await database.read_now(org))

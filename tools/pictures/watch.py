@@ -25,8 +25,7 @@ from waybook.settings import Settings
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
 
-#: Colors that are readable on light and on dark pages: a dark background, and text colors of
-#: similar brightness.
+#: Colors for light and for dark pages: a dark background, and texts of similar brightness.
 THEME = TerminalTheme(
     (24, 26, 31),
     (222, 224, 228),
@@ -44,7 +43,7 @@ THEME = TerminalTheme(
 
 
 async def play_demo(data_dir: Path) -> PlanDetail:
-    """Run the demo, and return its plan as it was the last time that a step was stalled."""
+    """Run the demo; return its plan at the last moment at which a step was stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.services.database
@@ -63,7 +62,7 @@ async def play_demo(data_dir: Path) -> PlanDetail:
 
 
 def render_svg(plan: PlanDetail) -> str:
-    """Return the terminal output as SVG, with common monospaced fonts instead of a web font."""
+    """Return the terminal output as SVG, in common monospaced fonts that need no download."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(plan_display(plan, Viewport(width=WIDTH)))
     svg = console.export_svg(title="waybook watch", theme=THEME, unique_id="watch")
