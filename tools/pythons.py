@@ -21,14 +21,14 @@ Version = tuple[int, ...]
 
 
 def supported() -> list[str]:
-    """Return the Python versions that the package claims to support, oldest first."""
+    """Return the Python versions in pyproject.toml that the package supports, oldest first."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     matches = map(CLASSIFIER.fullmatch, project["classifiers"])
     return [match[1] for match in matches if match]
 
 
 def candidates(version: str) -> Iterator[Path]:
-    """Return paths where this version of Python may be installed: on the PATH, or by pyenv."""
+    """Return paths at which this version of Python may be: on the PATH, or installed by pyenv."""
     for folder in [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/bin"]:
         yield Path(folder) / f"python{version}"
     home = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -36,7 +36,7 @@ def candidates(version: str) -> Iterator[Path]:
 
 
 def exact_version(python: Path) -> Version | None:
-    """Return the full version of a Python program, or None if it does not run."""
+    """Return the full version of a Python program; None if it does not run."""
     try:
         answer = subprocess.run(
             [python, "-I", "-c", ASK], check=False, capture_output=True, text=True, cwd=ROOT
@@ -49,7 +49,7 @@ def exact_version(python: Path) -> Version | None:
 def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None:
     """Return the oldest release of this Python version, and its program.
 
-    Return None if no program has this version.
+    If no program has this version, return None.
     """
     known = [(exact, python) for python in pythons if (exact := exact_version(python))]
     wanted = tuple(map(int, version.split(".")))

@@ -28,10 +28,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = "pyproject.toml"
 UV_LOCK = "requirements/uv.lock"
-#: File in an environment that records what is installed. It is missing while an installer runs, so
-#: an environment without it may be incomplete.
+#: File that records what is installed in an environment. It is missing while an installer runs, so
+#: an environment without the file may be incomplete.
 STAMP = ".waybook-installed"
-#: For each pip setting: the uv variables with the same meaning, and the separator between values.
+#: By pip setting, the uv variables with the same meaning, and the separator between values.
 VARIABLES = {
     "index-url": (["UV_DEFAULT_INDEX"], " "),
     "extra-index-url": (["UV_INDEX"], " "),
@@ -71,15 +71,15 @@ def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
         if name in settings
         for variable in variables
     }
-    # Let uv take a package from any index, as pip does. This is safe, because uv accepts only files
-    # whose hashes are in the lock file.
+    # Let uv look for a package on every index, as pip does. This is safe, because uv accepts only
+    # files with a hash from the lock file.
     return {"UV_SYSTEM_CERTS": "1", "UV_INDEX_STRATEGY": "unsafe-best-match", **replaced}
 
 
 def run(
     *command: str | Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in the root folder of the repository, and return the completed process."""
+    """Run a program in the root folder of the repository; return the completed process."""
     try:
         return subprocess.run(
             command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
@@ -94,7 +94,7 @@ def say(line: str) -> None:
 
 
 class Environment:
-    """Virtual environment in a folder, for the Python that runs this script."""
+    """Virtual environment in a folder, with the Python that runs this script."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,7 +105,7 @@ class Environment:
         self.origin = {"python": f"{base} {self.tag}", "folder": str(folder)}
 
     def installed(self) -> dict[str, str] | None:
-        """Return the digest of each installed file, or None if the environment is unusable."""
+        """Return the digest of each installed file; None if the environment cannot be used."""
         try:
             record = json.loads(self.stamp.read_text("utf-8"))
             files = dict(record.pop("files"))
@@ -113,14 +113,14 @@ class Environment:
             return None
         if record != self.origin:
             return None
-        # After an upgrade of the operating system, the environment's Python may be another version,
-        # or missing.
+        # After an upgrade of the operating system, this Python may be missing or have another
+        # version.
         program = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
         answer = run(self.python, "-I", "-c", program)
         return files if answer.stdout.strip() == self.tag else None
 
     def provide(self, files: Iterable[str]) -> None:
-        """Install these files, unless they are installed and unchanged.
+        """Install these files, unless they are installed in this version.
 
         Files that were installed earlier stay installed.
 
@@ -143,17 +143,17 @@ class Environment:
         except SystemExit:
             if before is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
-            else:  # Without the new packages, the environment still works as before.
+            else:  # The environment can still be used, without the new packages.
                 self.record(before)
             raise
         self.record(wanted)
 
     def record(self, files: Mapping[str, str]) -> None:
-        """Write the digests of the installed files into the environment."""
+        """Write down the digests of the installed files in the environment."""
         self.stamp.write_text(json.dumps({**self.origin, "files": files}, indent=1), "utf-8")
 
     def create(self) -> None:
-        """Create an environment that contains only pip, replacing the folder's content.
+        """Replace the folder by an environment that contains only pip.
 
         Raises:
             SystemExit: this Python cannot create environments.
@@ -167,8 +167,8 @@ class Environment:
         if self.folder.exists():
             say(f"{self.folder.name} is incomplete or was made by another Python: rebuilding it.")
             shutil.rmtree(self.folder)
-        # If this Python belongs to a virtual environment, perhaps to the one that is replaced, use
-        # the Python from which that environment was created.
+        # If this Python belongs to an environment, perhaps the one to replace, use the Python from
+        # which that was created.
         python = getattr(sys, "_base_executable", sys.executable)
         created = run(python, "-m", "venv", self.folder)
         if created.returncode:
@@ -176,7 +176,7 @@ class Environment:
             raise SystemExit(f"{created.stdout}{created.stderr}{python} -m venv failed.")
 
     def install(self, files: Iterable[str]) -> None:
-        """Install these files with uv or, if that fails, with pip.
+        """Install these files by uv or, if this fails, by pip.
 
         Raises:
             SystemExit: pip failed too.
@@ -191,13 +191,13 @@ class Environment:
         say(f"uv failed ({problem}); installing with pip instead, which takes longer.")
         hashed = ["--require-hashes", *(f"--requirement={lock}" for lock in locks)] if locks else []
         for arguments in filter(None, (hashed, waybook)):
-            # A lock file lists every package, so pip does not have to look for dependencies.
+            # Lock files list all packages, so pip need not look for dependencies.
             done = self.pip("-qq", "install", "--no-deps", *arguments)
             if done.returncode:
                 raise SystemExit(f"{done.stdout}{done.stderr}pip could not install the packages.")
 
     def install_with_uv(self, locks: list[str], waybook: list[str]) -> str | None:
-        """Install with uv. Return the error if that failed."""
+        """Install by uv; return the error if this fails."""
         own, shared = self.folder / "bin" / "uv", ROOT / ".venv" / "bin" / "uv"
         if not (own.exists() or shared.exists()):
             wheel = ["--only-binary=:all:", "--require-hashes", f"--requirement={UV_LOCK}"]
@@ -218,12 +218,12 @@ class Environment:
         return None
 
     def pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the environment's pip."""
+        """Run the pip of the environment."""
         return run(self.python, "-m", "pip", "--disable-pip-version-check", *arguments)
 
 
 def main(folder: str, *files: str) -> None:
-    """Set up an environment. First wait until no other process does so in this repository."""
+    """Wait until no other process sets up an environment in this repository; then set one up."""
     with Path(__file__).open(encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         Environment(Path(folder).absolute()).provide(files)

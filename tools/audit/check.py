@@ -19,8 +19,7 @@ ROOT = HERE.parent.parent
 TOOLS = Path(sys.executable).parent
 RULES = HERE / "rules.yaml"
 SAMPLES = HERE / "samples.yaml"
-#: Findings that were reviewed and accepted. The key is the kind and the file of the finding, and
-#: the value is the reason.
+#: By kind and file, the findings that were reviewed and accepted, with the reasons.
 ACCEPTED = {
     "B104: src/waybook/settings.py": "compared with, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
@@ -42,7 +41,7 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors of secrets that are switched off, because they report every hash and id as a secret.
+#: Detectors of secrets that are turned off, because they take every hash and id for a secret.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
@@ -65,7 +64,7 @@ def semgrep(root: Path) -> list[str]:
 
 
 def ineffective_rules() -> list[str]:
-    """Return the Semgrep rules that have no sample file or do not report their sample file."""
+    """Return the Semgrep rules without a sample file, and those that do not report their sample."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
@@ -82,7 +81,7 @@ def ineffective_rules() -> list[str]:
 
 
 def rule_violations() -> list[str]:
-    """Return the locations in the repository that violate a Semgrep rule."""
+    """Return the places in the repository that violate a Semgrep rule."""
     return semgrep(ROOT)
 
 
@@ -109,7 +108,7 @@ def secrets() -> list[str]:
 
 
 def _without_line_number(finding: str) -> str:
-    """Return the kind and the file of a finding, as `ACCEPTED` lists them."""
+    """Return the kind and the file of a finding, which is a key of `ACCEPTED`."""
     kind, _, position = finding.partition(": ")
     return f"{kind}: {position.split(':')[0]}"
 

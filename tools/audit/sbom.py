@@ -20,7 +20,7 @@ TOOL = Path(sys.executable).parent / "cyclonedx-py"
 
 
 def bill() -> dict[str, object]:
-    """Return the bill of materials: the locked packages and the bundled htmx script."""
+    """Return the bill of materials with the locked packages and the bundled htmx script."""
     command = (TOOL, "requirements", LOCK, "--pyproject", ROOT / "pyproject.toml")
     settings = ("--mc-type", "application", "--output-reproducible", "--of", "JSON")
     done = subprocess.run((*command, *settings), capture_output=True, text=True, check=True)

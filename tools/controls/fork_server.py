@@ -19,8 +19,8 @@ import pytest
 
 PRELOADED = ("httpx2", "hypothesis", "jinja2", "jwt", "mcp.server.lowlevel", "mcp.client")
 PRELOADED += ("psycopg_pool", "pydantic", "rich.console", "starlette.applications", "uvicorn")
-#: Hides the warning that pytest cannot rewrite assertions of modules that are already imported.
-#: These modules are third-party packages, whose assertions need no rewriting.
+#: Hide the warning that pytest cannot rewrite the assertions of modules which are already imported.
+#: They are third-party packages, for which this is not needed.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -48,9 +48,9 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(tree)
-    # Write no bytecode. Python recognizes outdated bytecode by the time and the size of the source
-    # file, and the removal of a security control may change neither. The copied tree already has
-    # the bytecode of unchanged sources.
+    # Write no bytecode. Python compares the time and the size of source and bytecode, and removing
+    # a control may change neither, so the bytecode would not be replaced. The copy already has the
+    # bytecode of unchanged sources.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(tree / "src")]
@@ -61,7 +61,7 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
 
 
 def _wait_for(child: int, seconds: float) -> int | None:
-    """Return the exit code of a child process. After a timeout, kill the child and return None."""
+    """Return the exit code of a child process; after a timeout, kill it and return None."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -31,13 +31,13 @@ from project.controls import Control, controls  # noqa: E402
 PARALLEL_RUNS = 2
 MAX_RUN_SECONDS = 300
 NOTHING_SELECTED_EXIT = 2
-#: Files that define the database schema. If one of them is changed, the tests need their own
-#: database server instead of the shared one.
+#: Files that define the database schema. If a control in one of them is removed, its tests cannot
+#: use the shared database server.
 SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/maintenance/migrate.py")
 NOT_COPIED = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-#: Error messages which show that the edited source is invalid.
+#: Pattern for error messages that show an edited source to be invalid.
 INVALID_REMOVAL = re.compile(
     r"^E +((?:Name|Syntax|Indentation|Import|ModuleNotFound|UnboundLocal)Error.*"
     r"|psycopg\.errors\.(?:SyntaxError|Undefined)\w*.*)",
@@ -47,7 +47,7 @@ SETUP_FAILED = "ERROR at setup of"
 
 
 class Tree:
-    """Copy of the repository. One security control at a time is removed from it."""
+    """Copy of the repository, from which one security control at a time is removed."""
 
     def __init__(self, root: Path) -> None:
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
@@ -57,9 +57,9 @@ class Tree:
         self.runner = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def run_without(self, control: Control) -> tuple[int | None, str]:
-        """Remove a security control, run its tests, and restore it.
+        """Remove a security control, run its tests, and put it back; return exit code and output.
 
-        Return pytest's exit code and output.
+        The exit code and the output are those of pytest.
         """
         environment = _environment(self.root)
         if any(mutation.file.startswith(SCHEMA) for mutation in control.breaks):
@@ -79,7 +79,7 @@ class Tree:
 
     @contextmanager
     def _removed(self, control: Control) -> Iterator[None]:
-        """Remove a security control until the block ends, then restore files and timestamps."""
+        """During the block, remove a security control; then restore files and timestamps."""
         paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
@@ -92,7 +92,7 @@ class Tree:
                 os.utime(path, ns=(modified_at, modified_at))
 
     def close(self) -> None:
-        """Stop the fork server: close its input, and wait until it has ended."""
+        """Close the input of the fork server, and wait until it has ended."""
         self.runner.communicate()
 
 
@@ -116,9 +116,9 @@ def main(text: str) -> int:
 
 
 def _pass_unchanged(selected: Iterable[Control]) -> bool:
-    """Return whether the tests of these security controls pass on the unchanged source.
+    """Return whether the tests of these controls pass on the unchanged source.
 
-    The tests also compile the source, so that later copies of the repository contain bytecode.
+    The tests also compile the source, so that copies of the repository contain the bytecode.
     """
     tests = sorted({test for control in selected for test in control.tests})
     _print(f"{len(tests)} tests and test files, with every control in place …")
@@ -134,9 +134,9 @@ def _pass_unchanged(selected: Iterable[Control]) -> bool:
 
 
 def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
-    """Remove one security control, run its tests, and print the result.
+    """Remove a security control, run its tests, and print the result.
 
-    Return the control's name, and whether a test failed.
+    Return the name of the control, and whether a test failed.
     """
     tree, started = trees.get(), time.monotonic()
     try:
@@ -149,7 +149,7 @@ def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
 
 
 def _judge(code: int | None, output: str) -> tuple[str, bool]:
-    """Return a description of the test result without the control, and whether a test failed."""
+    """Return a text about a test run without the control, and whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
     failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)
@@ -165,7 +165,7 @@ def _environment(tree: Path) -> dict[str, str]:
 
 @contextmanager
 def _shared_servers() -> Iterator[None]:
-    """Start the database servers that all test runs share, and stop them at the end."""
+    """Start database servers for all test runs, and stop them at the end."""
     alive = run_place.open_place()
     try:
         with ExitStack() as stack:
@@ -179,7 +179,7 @@ def _shared_servers() -> Iterator[None]:
 
 @contextmanager
 def _copies() -> Iterator[SimpleQueue[Tree]]:
-    """Yield a queue with one copy of the repository for each parallel test run."""
+    """Yield a queue with copies of the repository, one for each test run at the same time."""
     with tempfile.TemporaryDirectory(prefix="waybook-controls-") as folder:
         Path(folder).chmod(0o755)
         trees = [Tree(Path(folder) / str(number)) for number in range(PARALLEL_RUNS)]

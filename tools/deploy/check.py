@@ -22,11 +22,10 @@ ROOT = HERE.parent.parent
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "waybook"
 LINTERS = Path(sys.executable).parent
-#: The manifests are checked with the schemas of these Kubernetes versions: the oldest and the
-#: newest supported one.
+#: Versions of Kubernetes whose schemas the manifests must match: the oldest and the newest
+#: supported one.
 KUBERNETES_VERSIONS = ("1.25", "1.37")
-#: Values with which the Helm chart is rendered: the defaults, options switched on, and options
-#: switched off.
+#: Values to render the Helm chart with: the defaults, options turned on, and options turned off.
 VALUES: tuple[Mapping[str, object], ...] = (
     {},
     {
@@ -38,10 +37,10 @@ VALUES: tuple[Mapping[str, object], ...] = (
     },
     {"retention": {"enabled": False}, "networkPolicy": {"enabled": False}},
 )
-#: Matches the name of a chart value that would contain a secret. The chart must take the name of an
-#: existing Kubernetes secret instead.
+#: Pattern for names of chart values that would contain a secret. Instead, the chart must use the
+#: name of a Kubernetes secret.
 SECRET_NAME = re.compile(r"(password|token|secret|key|dsn)$", re.IGNORECASE)
-#: User id under which the container image runs.
+#: Id of the user who runs the container image.
 IMAGE_USER = 10001
 
 
@@ -50,7 +49,7 @@ class MissingTool(Exception):
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Run a command and return its output. If the command fails, exit with its output."""
+    """Run a command; return its output, or exit with its output if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -79,7 +78,7 @@ def check_scripts() -> None:
 
 
 def check_yaml() -> None:
-    """Check the syntax of the YAML files except templates, and the services of compose.yaml."""
+    """Check the syntax of all YAML files except templates, and the services of compose.yaml."""
     rules = "{extends: default, rules: {line-length: {max: 100}, document-start: disable}}"
     files = [DEPLOY / "compose.yaml", CHART / "values.yaml", CHART / "Chart.yaml"]
     run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
@@ -90,7 +89,7 @@ def check_yaml() -> None:
 
 
 def check_chart() -> None:
-    """Render the Helm chart with all `VALUES`, and check all manifests against their schemas."""
+    """Render the Helm chart with each of the `VALUES`; check the manifests against schemas."""
     assert not list(secret_values(yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))))
     for values in VALUES:
         manifests = render(values)
@@ -105,7 +104,7 @@ def check_chart() -> None:
 
 
 def secret_values(values: Mapping[str, object], path: str = "") -> Iterator[str]:
-    """Yield the names of chart values that contain a secret rather than the name of a secret."""
+    """Yield the names of chart values that contain a secret, and not the name of a secret."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from secret_values(value, f"{path}{name}.")
@@ -123,11 +122,11 @@ def containers(manifest: Mapping[str, object]) -> Iterator[Mapping[str, object]]
 
 
 def render(values: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the Kubernetes manifests that the chart renders with these values."""
+    """Return the Kubernetes manifests of the chart with these values."""
     with tempfile.TemporaryDirectory() as folder:
         values_file = Path(folder, "values.yaml")
         values_file.write_text(yaml.safe_dump(dict(values)), "utf-8")
-        # Debian installs Go libraries into this folder.
+        # Folder of Go libraries on Debian.
         packages = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": folder}
         go = find_tool("go")
         text = run(go, "run", HERE / "render.go", CHART, "team", values_file, **packages)
@@ -137,8 +136,8 @@ def render(values: Mapping[str, object]) -> list[dict[str, object]]:
 def check_unit() -> None:
     """Check the systemd unit.
 
-    In the checked copy, another command replaces `waybook`, because systemd checks that the command
-    exists.
+    systemd checks that the command of a unit exists, so the checked copy has another command than
+    `waybook`.
     """
     analyze = find_tool("systemd-analyze")
     text = (DEPLOY / "systemd" / "waybook.service").read_text("utf-8")
@@ -150,7 +149,7 @@ def check_unit() -> None:
 
 
 def check_install() -> None:
-    """Run the container image's commands in an empty directory: install and start Waybook."""
+    """Install and start Waybook in an empty directory, by the commands of the container image."""
     wheels = sorted((ROOT / "dist").glob("*.whl"))
     assert wheels, "run `make wheel` first"
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ MAX_SECONDS = 300
 
 @contextmanager
 def serve(waybook: str) -> Iterator[str]:
-    """Start a server with its own embedded database, and yield its address."""
+    """Start a server with its own embedded database; yield its address."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     with tempfile.TemporaryDirectory(prefix="waybook-examples-") as data_dir:
         command = [waybook, "serve", "--port", "0", "--data-dir", data_dir]
@@ -49,7 +49,7 @@ def serve(waybook: str) -> Iterator[str]:
 
 
 def run_example(python: str, framework: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an example with its scripted model, using the frameworks' interpreter."""
+    """Run an example and its scripted model by the interpreter that has the framework."""
     program = ROOT / "tools" / "examples" / f"scripted_{framework}.py"
     paths = os.pathsep.join(str(ROOT / path) for path in PATHS)
     return subprocess.run(
@@ -63,7 +63,7 @@ def run_example(python: str, framework: str, *arguments: str) -> subprocess.Comp
 
 
 async def check_example(client: Client, python: str, framework: str) -> str | None:
-    """Return the error in the result of an example, or None if the result is correct."""
+    """Return what is wrong with the result of an example, or None."""
     plan = await client.create_plan(f"Rivers by {framework}", "Which river is longest?", STEPS)
     place = (client.url, plan["planId"])
     crashed = await asyncio.to_thread(run_example, python, framework, *place, CRASH_WORD)

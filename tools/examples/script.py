@@ -1,4 +1,4 @@
-"""Scripted answers of the models in the framework examples, one for each instruction."""
+"""Answers of the scripted models in the framework examples, one for each instruction."""
 
 import os
 import sys
@@ -15,8 +15,7 @@ class Arguments:
 
     address: str
     plan_id: str
-    #: The example crashes at the step whose instructions contain this word. An empty string means
-    #: no crash.
+    #: Word in the instructions of the step at which the example crashes; empty for no crash.
     crash_word: str
 
 
@@ -26,7 +25,7 @@ def read_arguments() -> Arguments:
 
 
 def answer_to(prompt: str, crash_word: str) -> str:
-    """Return the model's answer. If the prompt contains the crash word, end the process instead."""
+    """Return the answer of the model; if the prompt has the crash word, end the process instead."""
     if crash_word and crash_word in prompt:
         os._exit(CRASHED)
     return f"answer to {prompt.splitlines()[0]}"

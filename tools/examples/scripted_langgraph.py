@@ -1,4 +1,4 @@
-"""The LangGraph example with a scripted model that writes, criticizes and rewrites a draft."""
+"""LangGraph example with a scripted model, which writes, criticizes and rewrites a draft."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ SECOND = "second "
 
 
 class ScriptedModel(BaseChatModel):
-    """Chat model that criticizes the first draft of each step and accepts the second."""
+    """Chat model that criticizes the first draft of each step, and accepts the second."""
 
     @property
     def _llm_type(self) -> str:
@@ -35,7 +35,7 @@ def _respond(prompt: str) -> str:
 
 
 async def main() -> None:
-    """Run the example. The session is fixed, so that a restart continues the interrupted step."""
+    """Run the example with a fixed session, so that a restart continues the interrupted step."""
     async with Client(ARGUMENTS.address, session_id="langgraph") as client:
         await work_through(client, ARGUMENTS.plan_id, build_graph(ScriptedModel()))
 

@@ -1,4 +1,4 @@
-"""The openai-agents example with a scripted model that calls a tool and then answers."""
+"""Example for openai-agents with a scripted model, which calls a tool and then answers."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ ARGUMENTS = read_arguments()
 
 class ScriptedModel(Model):
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002, ANN401, ARG002 - the signature of the framework
-        """Return the model's next response to the conversation so far."""
+        """Return the next response of the model in this conversation."""
         items = [{"role": "user", "content": input}] if isinstance(input, str) else input
         if not any(item.get("type") == "function_call_output" for item in items):
             call = ResponseFunctionToolCall(
@@ -42,7 +42,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    """Run the example. The session is fixed, so that a restart continues the interrupted step."""
+    """Run the example with a fixed session, so that a restart continues the interrupted step."""
     config = RunConfig(tracing_disabled=True)
     async with Client(ARGUMENTS.address, session_id="openai-agents") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(ScriptedModel()), config)

@@ -1,4 +1,4 @@
-"""The pydantic-ai example with a scripted model that calls a tool and then answers."""
+"""Example for pydantic-ai with a scripted model, which calls a tool and then answers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ ARGUMENTS = read_arguments()
 
 
 def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Return the model's next reply: first a tool call, then the answer."""
+    """Return the next reply of the model: first a tool call, then the answer."""
     parts = [part for item in messages if isinstance(item, ModelRequest) for part in item.parts]
     if not any(isinstance(part, ToolReturnPart) for part in parts):
         return ModelResponse(parts=[ToolCallPart(TOOL, {})])
@@ -30,7 +30,7 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Run the example. The session is fixed, so that a restart continues the interrupted step."""
+    """Run the example with a fixed session, so that a restart continues the interrupted step."""
     async with Client(ARGUMENTS.address, session_id="pydantic-ai") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(FunctionModel(respond)))
 

@@ -24,12 +24,12 @@ CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
     "response_schema_conformance"
 )
-#: Maximum time to wait for the server to start or stop, or for a document to be rendered.
+#: Maximum seconds to wait for the start or end of the server, or for a rendered document.
 MAX_WAIT_SECONDS = 120
 
 
 def main(waybook: str, examples: str) -> int:
-    """Send `examples` requests to each route, and return the exit code of schemathesis."""
+    """Send this many requests to each route; return the exit code of schemathesis."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -61,9 +61,9 @@ def main(waybook: str, examples: str) -> int:
 
 
 def create_resources(call: list[str], address: str) -> dict[str, str]:
-    """Create a plan with an output, and a run with a document.
+    """Create a plan with an output, and a run with a document; return their ids.
 
-    Return their ids by path parameter.
+    The keys are the names of parameters in paths.
     """
 
     def call_tool(tool: str, **arguments: object) -> Any:  # noqa: ANN401 - as the tool answers
@@ -104,14 +104,13 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
 
 
 def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """Return the OpenAPI description with existing ids as possible values of path parameters."""
+    """Return the OpenAPI description with these ids as possible values of parameters in paths."""
     operations = [
         operation for path in description["paths"].values() for operation in path.values()
     ]
     for parameter in itertools.chain.from_iterable(o.get("parameters", []) for o in operations):
         if parameter["name"] in ids:
-            # The second schema allows only values that are shorter than an id, so that no value
-            # matches both schemas.
+            # Other values are shorter than an id, because a value must not match both schemas.
             any_other = {**parameter["schema"], "maxLength": 30}
             parameter["schema"] = {"anyOf": [{"enum": [ids[parameter["name"]]]}, any_other]}
     return description
@@ -123,7 +122,7 @@ def _get_json(address: str) -> Any:  # noqa: ANN401 - it is JSON
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory. Retry, because PostgreSQL may still write files for a moment."""
+    """Remove the data directory; try again while PostgreSQL still writes files."""
     deadline = time.monotonic() + MAX_WAIT_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["waybook", "fuzz"]):
 
 
 def main() -> None:
-    """Fuzz the target named by the first argument. All other arguments are options of libFuzzer."""
+    """Fuzz the target in the first argument; the other arguments are options of libFuzzer."""
     target, *rest = sys.argv[1:]
     atheris.Setup([sys.argv[0], *rest], TARGETS[target])
     atheris.Fuzz()

@@ -1,6 +1,6 @@
-"""Corpus of API requests that the tests repeat without schemathesis.
+"""Requests to the API that the tests repeat without schemathesis.
 
-The requests come from a HAR file that schemathesis writes.
+They come from a HAR file that schemathesis writes.
 """
 
 import json
@@ -24,11 +24,10 @@ from fuzz.api_corpus import (  # noqa: E402 - the path is set above
 
 
 def add_to_corpus(har: Path, paths: list[str], known_ids: Mapping[str, str]) -> None:
-    """Add requests from a HAR file to the corpus.
+    """Add requests from a HAR file to the kept requests.
 
-    The corpus keeps a limited number of requests for each route and status. Above the limit,
-    requests that caused a server error have priority, then requests that are already in the corpus,
-    then new ones.
+    The number of kept requests for each route and status is limited. Requests that caused a server
+    error have priority, then requests that were kept before, then new ones.
     """
     requests = [*_read(json.loads(har.read_text("utf-8")), paths, known_ids)]
     failed = [request for request in requests if request.status >= 500]

@@ -17,7 +17,7 @@ from fuzz.targets import TARGETS  # noqa: E402
 
 
 def fuzz(target: str, seconds: int) -> bool:
-    """Fuzz a target and save its corpus. Return False if an input made the target fail."""
+    """Fuzz a target and keep some inputs; return False if an input made the target fail."""
     with tempfile.TemporaryDirectory() as folder:
         seeds, crashes = (Path(folder) / name for name in ("seeds", "crashes"))
         seeds.mkdir()
@@ -49,7 +49,7 @@ def fuzz(target: str, seconds: int) -> bool:
 
 
 def _sample(inputs: list[bytes]) -> list[bytes]:
-    """Return a limited number of the inputs: some short, some long, and some in between."""
+    """Return a limited number of inputs of all lengths."""
     ordered = sorted(inputs, key=lambda data: (len(data), data))
     return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 

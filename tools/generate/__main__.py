@@ -13,13 +13,13 @@ from tools.generate.schema import dump, render
 
 
 def generated_files(dsn: str | None) -> Iterator[tuple[Path, str]]:
-    """Yield each generated file with its current text."""
+    """Yield each generated file with the text that it should have."""
     yield from tool_files()
     yield from pages(dump(dsn) if dsn else render())
 
 
 def main(arguments: list[str]) -> int:
-    """Write the outdated files, or with `--check` only list them. Return the exit code."""
+    """Write the outdated files, or with `--check` only list them; return the exit code."""
     check = "--check" in arguments
     named = "--database" in arguments
     dsn = arguments[arguments.index("--database") + 1] if named else None

@@ -17,7 +17,7 @@ EXAMPLE_PICTURE = ROOT / "docs" / "pictures" / "snapshot.svg"
 
 
 def tool_files() -> Iterator[tuple[Path, str]]:
-    """Yield the tool list and the picture of the example snapshot."""
+    """Yield the tool list, and the picture of the example snapshot."""
     yield TOOL_LIST, tool_list.render(TOOLS)
     example = json.loads(EXAMPLE.read_text("utf-8"))
     yield EXAMPLE_PICTURE, export_drawing(DrawingFormat.SVG, drawing_from_snapshot(example))

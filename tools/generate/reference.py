@@ -40,8 +40,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Text that describes the type of an argument, by the name of the argument. For an argument that is
-#: not listed, the text is derived from the JSON Schema.
+#: By argument, the text for its type. For other arguments, the text follows from the JSON Schema.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -61,11 +60,11 @@ LINKED = {
 MACHINES: Mapping[str, Mapping[Any, frozenset[Any]]] = {"plan": PLAN_MOVES, "step": STEP_MOVES}
 
 
-# Diagrams
+# Functions for diagrams
 
 
 def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
-    """Return a state machine as a Mermaid diagram. The first status is the initial one."""
+    """Return a state machine as a Mermaid diagram, which begins with the first status."""
     lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {next(iter(moves))}"]
     for old, following in moves.items():
         lines += [f"  {old} --> {new}" for new in moves if new in following]
@@ -73,7 +72,7 @@ def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
     return "\n".join([*lines, "```"])
 
 
-# Arguments
+# Functions for arguments
 
 
 def arguments(kind: type[BaseModel]) -> str:
@@ -92,7 +91,7 @@ def arguments(kind: type[BaseModel]) -> str:
 
 
 def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Return the type of an argument, in words."""
+    """Return the type of an argument as a text."""
     plain = resolve(schema, defs)
     if name in LINKED:
         return LINKED[name]
@@ -112,7 +111,7 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 
 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a JSON Schema with its `$ref` resolved. If the value may be null, leave out null."""
+    """Return a JSON Schema with its `$ref` resolved, and without the alternative null."""
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):
@@ -122,7 +121,7 @@ def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, 
 
 
 def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
-    """Return the limits of an argument and its default value, in words."""
+    """Return the limits and the default value of an argument as a text."""
     parts = []
     for keyword, words in (
         ("maxLength", "at most {:,} characters"),
@@ -137,11 +136,11 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-# Settings, commands and tables
+# Functions for settings, commands and tables
 
 
 def setting(name: str) -> str:
-    """Return a sentence about a setting: its flag, its environment variable and its default."""
+    """Return a sentence about a setting, with its flag, environment variable and default value."""
     field = next(field for field in fields(Settings) if field.name == name)
     flags = {param.name for param in serve.params}
     sources = [f"the environment variable `WAYBOOK_{name.upper()}`"]
@@ -175,7 +174,7 @@ def help_of(path: str) -> str:
 
 
 def columns(table: str, schema: str) -> str:
-    """Return the column definitions of a table from the schema file, as a SQL code block."""
+    """Return the columns of a table in the schema file, as a code block."""
     body = re.search(rf"^create table {table} \(\n(.*?)^\)", schema, re.MULTILINE | re.DOTALL)
     if body is None:
         raise SystemExit(f"no table {table} in the schema")
@@ -185,7 +184,7 @@ def columns(table: str, schema: str) -> str:
 
 
 def profiles() -> str:
-    """Return a Markdown table of the tools that each profile offers."""
+    """Return a Markdown table with the tools of each profile."""
     names = sorted({profile for tool in TOOLS.values() for profile in tool.profiles})
     rows = [
         f"| `{name}` | "
@@ -205,7 +204,7 @@ def metrics() -> str:
     return "\n".join(["| metric | kind | labels | content |", "|---|---|---|---|", *rows])
 
 
-# Pages
+# Functions for pages
 
 MAKERS: Mapping[str, Callable[[str, str], str]] = {
     "statuses of": lambda name, _: diagram(MACHINES[name]),

@@ -1,6 +1,6 @@
-"""Text of the database schema, read from the catalog of a migrated PostgreSQL database.
+"""Text of the database schema, from the catalog of a migrated database.
 
-The text does not depend on the PostgreSQL version, so that a test can compare it.
+The text is the same for all versions of PostgreSQL, so that a test can compare it.
 """
 
 import re
@@ -15,21 +15,21 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
 
-#: Matches the table of pgvector vectors, which exists only on servers with pgvector.
+#: Pattern for the table of vectors, which exists only on servers with pgvector.
 _VECTOR_TABLE = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 def render() -> str:
-    """Migrate an empty embedded database and return its schema."""
+    """Migrate an empty embedded database; return its schema."""
     with temporary_database() as data_dir, attach(data_dir) as server:
         migrate(server.owner_dsn)
         return dump(server.owner_dsn)
 
 
 def dump(dsn: str) -> str:
-    """Return the functions and tables of a migrated database, without pgvector's table."""
+    """Return the functions and tables of a migrated database, except the table for pgvector."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
         results = {
             name: connection.execute(query.encode()).fetchall() for name, query in _queries()

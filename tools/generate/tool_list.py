@@ -13,12 +13,12 @@ from waybook.app.request.tool import Tool
 from waybook.transport.mcp.resources import APP_TOOLS, URI
 from waybook.transport.mcp.tools import PublishedTool
 
-#: Tools that claim and submit work. Clients that load tools on demand are asked to load these at
-#: the start.
+#: Tools that claim and submit work. The list asks clients to load them at the start, even if they
+#: load other tools on demand.
 ALWAYS_LOADED: Final = frozenset(
     {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
 )
-#: Tools whose replies a host application shows in Waybook's map app.
+#: Tools whose replies are shown in Waybook's map app by clients that can show apps.
 SHOWN_ON_THE_MAP: Final = frozenset(
     {"get_plan_status", "request_user_review", "get_dag_map", "get_run_progress"}
 )
@@ -36,7 +36,7 @@ def render(tools: Mapping[str, Tool]) -> str:
 
 
 def list_tools(tools: Mapping[str, Tool]) -> dict[str, PublishedTool]:
-    """Return every tool as clients see it, in the order of the registry."""
+    """Return all tools as clients see them, in the order of the registry."""
     return {name: PublishedTool(describe(tool), tool.profiles) for name, tool in tools.items()}
 
 
@@ -53,13 +53,13 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, because it costs tokens and helps no model."""
+    """Return the output schema without `required`, which would cost tokens and not help a model."""
     omitted = {"required", "properties"} if tool.name in APP_TOOLS else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
 
 def _meta(name: str) -> dict[str, object]:
-    """Return metadata of a tool for host applications. Models do not see it."""
+    """Return the metadata of a tool for clients; models do not see it."""
     if name in ALWAYS_LOADED:
         return {"anthropic/alwaysLoad": True}
     if name in SHOWN_ON_THE_MAP:
@@ -68,9 +68,9 @@ def _meta(name: str) -> dict[str, object]:
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return the tool's four safety hints.
+    """Return the four safety hints of the tool.
 
-    All four are set, because clients assume the most dangerous value of a missing hint.
+    All of them are set, because clients assume the most dangerous value for a missing hint.
     """
     return wire.ToolAnnotations(
         read_only_hint=tool.reads_only,

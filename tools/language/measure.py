@@ -17,13 +17,13 @@ from project.language import Text, corpus, measures  # noqa: E402 - the path is 
 from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
 SAMPLES_PER_KIND = 10
-#: Minimum length of a line of the docs to sample. Shorter lines are mostly headings and table
-#: cells.
+#: Minimum length of a line of the docs in the sample. Most shorter lines are headings and cells of
+#: tables.
 MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each language measure with its hits, total, share and limit."""
+    """Print each measure with its number of hits, its total, its share and its limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0
@@ -31,7 +31,7 @@ def print_table() -> None:
 
 
 def print_hits(part: str) -> None:
-    """Print the file and line of each hit of the language measures whose name contains `part`."""
+    """Print file and line of each hit, for the measures whose names contain `part`."""
     for name, _, hits in measures(ROOT, ALLOWED):
         if part in name:
             sys.stdout.writelines(f"{_where(hit)}: {_single_line(hit)}\n" for hit in hits)
