@@ -4,10 +4,11 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from platform import python_version
 from urllib.parse import urlsplit
 
 from waybook.app.operations.checks import CheckResult, CheckState
@@ -42,6 +43,7 @@ _MEGABYTE = 1_000_000
 LOW_DISK_BYTES = 1_000 * _MEGABYTE
 CRITICAL_DISK_BYTES = 100 * _MEGABYTE
 _MAX_SKEW_SECONDS = 2.0
+_OK, _WARN, _FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 
 
 async def check_server(ctx: RequestContext, *, with_size: bool = True) -> list[CheckResult]:
@@ -55,14 +57,14 @@ async def check_server(ctx: RequestContext, *, with_size: bool = True) -> list[C
     )
     used = f", {_megabytes(server.size)} used" if with_size else ""
     skew = abs((datetime.fromtimestamp(time.time(), UTC) - server.now).total_seconds())
-    clock = CheckResult("clock", CheckState.OK, "in sync with the database")
+    clock = CheckResult("clock", _OK, "in sync with the database")
     if skew > _MAX_SKEW_SECONDS:
         message = f"the database's clock and this machine's are {skew:.0f} s apart"
         todo = "only the database clock is used; sync both with NTP"
-        clock = CheckResult("clock", CheckState.WARN, message, todo)
+        clock = CheckResult("clock", _WARN, message, todo)
     return [
-        CheckResult("server", CheckState.OK, f"PostgreSQL {server.version}{used}"),
-        CheckResult("migrations", CheckState.OK, "up to date"),
+        CheckResult("server", _OK, f"PostgreSQL {server.version}{used}"),
+        CheckResult("migrations", _OK, "up to date"),
         *_privileges(server, *map(first_column, lists)),
         clock,
     ]
@@ -71,72 +73,63 @@ async def check_server(ctx: RequestContext, *, with_size: bool = True) -> list[C
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
     """Yield one result for each failing background loop, or one result if none fails."""
     for loop, failures in sorted(loops.failures.items()):
-        often = failures >= MAX_FAILURES_IN_A_ROW
+        state = _FAIL if failures >= MAX_FAILURES_IN_A_ROW else _WARN
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
-        todo = "read the server's log; the loop goes on trying"
         yield CheckResult(
-            "background", CheckState.FAIL if often else CheckState.WARN, message, todo
+            "background", state, message, "read the server's log; the loop goes on trying"
         )
     if not loops.failures:
-        yield CheckResult("background", CheckState.OK, "all loops work")
+        yield CheckResult("background", _OK, "all loops work")
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    yield CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
-    yield from _disk(settings)
+    yield CheckResult("python", _OK, f"{python_version()} on {sys.platform}")
+    if not settings.database_url:
+        yield _disk(Path(settings.data_dir).absolute())
     skills, errors = find_skills(settings.skills_dirs)
     names = ", ".join(skill.name for skill in skills)
-    yield CheckResult("skills", CheckState.OK, f"{len(skills)}: {names}")
+    yield CheckResult("skills", _OK, f"{len(skills)}: {names}")
     for path, error in errors:
         message = f"{path} is ignored: {error}"
-        yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
+        yield CheckResult("skills", _WARN, message, "see docs/how-to/write-a-skill.md")
     model = "not configured (agents use their own model)"
     if settings.model_url is not None:
         where = urlsplit(settings.model_url).hostname
         model = f"{settings.model} at {where}, by {settings.model_api}'s format (not called now)"
-    yield CheckResult("model", CheckState.OK, model)
+    yield CheckResult("model", _OK, model)
 
 
 def _privileges(
     server: ServerRow, without_rls: list[str], owned: list[str], audit_rights: list[str]
 ) -> Iterator[CheckResult]:
+    serving = f"serving as {server.role}, which row-level security"
     if server.superuser or server.bypasses_rls or owned:
-        message = f"serving as {server.role}, which row-level security does not restrict"
         todo = "serve as a role that owns no table and is not a superuser (waybook_app)"
-        yield CheckResult("roles", CheckState.FAIL, message, todo)
+        yield CheckResult("roles", _FAIL, f"{serving} does not restrict", todo)
     else:
-        message = f"serving as {server.role}, which row-level security restricts"
-        yield CheckResult("roles", CheckState.OK, message)
+        yield CheckResult("roles", _OK, f"{serving} restricts")
     if without_rls:
         message = f"not forced on {', '.join(without_rls)}"
-        yield CheckResult(
-            "row-level security", CheckState.FAIL, message, "waybook migrate, as the owner"
-        )
+        yield CheckResult("row-level security", _FAIL, message, "waybook migrate, as the owner")
     else:
-        yield CheckResult("row-level security", CheckState.OK, "forced on every table")
+        yield CheckResult("row-level security", _OK, "forced on every table")
     if audit_rights:
         rights = ", ".join(audit_rights).lower()
-        message = f"{server.role} may {rights} entries"
         todo = f"revoke {rights} on audit_entry from {server.role}"
-        yield CheckResult("audit", CheckState.FAIL, message, todo)
+        yield CheckResult("audit", _FAIL, f"{server.role} may {rights} entries", todo)
     else:
-        yield CheckResult("audit", CheckState.OK, "append-only for the serving role")
+        yield CheckResult("audit", _OK, "append-only for the serving role")
 
 
-def _disk(settings: Settings) -> Iterator[CheckResult]:
-    if settings.database_url:
-        return
-    place = Path(settings.data_dir).absolute()
+def _disk(place: Path) -> CheckResult:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
     message = f"{_megabytes(free)} free at {place}"
-    if free < LOW_DISK_BYTES:
-        state = CheckState.FAIL if free < CRITICAL_DISK_BYTES else CheckState.WARN
-        yield CheckResult("disk", state, message, "free disk space or choose another --data-dir")
-    else:
-        yield CheckResult("disk", CheckState.OK, message)
+    if free >= LOW_DISK_BYTES:
+        return CheckResult("disk", _OK, message)
+    state = _FAIL if free < CRITICAL_DISK_BYTES else _WARN
+    return CheckResult("disk", state, message, "free disk space or choose another --data-dir")
 
 
 def _megabytes(size: int) -> str:
@@ -145,24 +138,21 @@ def _megabytes(size: int) -> str:
     return f"{size / _MEGABYTE:,.0f} MB"
 
 
-def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
+def check_webhooks(settings: Settings) -> CheckResult:
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:
             load_templates(webhook.custom_templates())
     except Misconfigured as error:
         todo = "see docs/how-to/be-told-when-you-are-needed.md"
-        yield CheckResult("webhooks", CheckState.FAIL, error.message, todo)
-        return
+        return CheckResult("webhooks", _FAIL, error.message, todo)
     if webhook is None:
-        yield CheckResult("webhooks", CheckState.OK, "off")
-        return
+        return CheckResult("webhooks", _OK, "off")
     place = display_setting("webhook_url", webhook.url)
     message = f"{len(webhook.events)} events to {place}, as {webhook.format}"
     if webhook.is_unencrypted:
-        yield CheckResult("webhooks", CheckState.WARN, f"{message}, not encrypted", "use https://")
-    else:
-        yield CheckResult("webhooks", CheckState.OK, message)
+        return CheckResult("webhooks", _WARN, f"{message}, not encrypted", "use https://")
+    return CheckResult("webhooks", _OK, message)
 
 
 def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
@@ -172,15 +162,15 @@ def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator
     if deliveries.overdue and configured:
         todo = "check that a server with webhook_url runs, and read its log"
         message = f"{message}; {deliveries.overdue} overdue"
-        yield CheckResult("notices", CheckState.WARN, message, todo)
+        yield CheckResult("notices", _WARN, message, todo)
     elif deliveries.given_up:
         todo = "waybook webhooks, then: waybook webhooks retry ID"
-        yield CheckResult("notices", CheckState.WARN, message, todo)
+        yield CheckResult("notices", _WARN, message, todo)
     elif deliveries.waiting and not configured:
         message = f"{message}; no webhook_url configured"
-        yield CheckResult("notices", CheckState.WARN, message, "set webhook_url")
+        yield CheckResult("notices", _WARN, message, "set webhook_url")
     elif configured or deliveries.last_delivered_at:
-        yield CheckResult("notices", CheckState.OK, message)
+        yield CheckResult("notices", _OK, message)
 
 
 _DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
@@ -190,43 +180,40 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
     try:
         configured = issuer_from_settings(settings)
     except Misconfigured as error:
-        return [CheckResult("sign-in", CheckState.FAIL, error.message, _DOCS_HINT)]
+        return [CheckResult("sign-in", _FAIL, error.message, _DOCS_HINT)]
     if configured is None:
         message = "API tokens only" if settings.requires_auth else "disabled (local mode)"
-        return [CheckResult("sign-in", CheckState.OK, message)]
+        return [CheckResult("sign-in", _OK, message)]
     if not settings.requires_auth:
         message = "oidc_issuer is set, but authentication is disabled"
-        return [
-            CheckResult(
-                "sign-in", CheckState.WARN, message, "set auth to required or remove oidc_issuer"
-            )
-        ]
+        todo = "set auth to required or remove oidc_issuer"
+        return [CheckResult("sign-in", _WARN, message, todo)]
     # Import the module only here, because its libraries for keys and tokens take long to import.
     issuers = import_module("waybook.integrations.oidc_issuer")
     seen: IssuerCheck = await issuers.check_issuer(configured.issuer)
     if seen.error is not None:
         todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
-        return [CheckResult("issuer", CheckState.FAIL, f"{configured.issuer}: {seen.error}", todo)]
+        return [CheckResult("issuer", _FAIL, f"{configured.issuer}: {seen.error}", todo)]
     message = f"{configured.issuer} answers, by this name"
-    pages = CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")
+    pages = CheckResult("issuer pages", _OK, "browser sign-in enabled")
     if configured.client_id is None:
         needed = "agents only; browser sign-in needs oidc_client_id"
-        pages = CheckResult("issuer pages", CheckState.OK, needed)
+        pages = CheckResult("issuer pages", _OK, needed)
     elif not seen.has_pages:
         missing = "it does not say where people sign in, or not over https"
-        pages = CheckResult("issuer pages", CheckState.FAIL, missing, _DOCS_HINT)
-    return [CheckResult("issuer", CheckState.OK, message), _issuer_keys(seen), pages]
+        pages = CheckResult("issuer pages", _FAIL, missing, _DOCS_HINT)
+    return [CheckResult("issuer", _OK, message), _issuer_keys(seen), pages]
 
 
 def _issuer_keys(seen: IssuerCheck) -> CheckResult:
     if seen.keys_fault is not None:
         todo = "tokens of this issuer are rejected until keys can be fetched"
-        return CheckResult("issuer keys", CheckState.FAIL, seen.keys_fault, todo)
+        return CheckResult("issuer keys", _FAIL, seen.keys_fault, todo)
     message = f"{seen.usable} of {seen.published} can be used"
     if not seen.usable:
         todo = "have it sign with RS256, PS256, ES256, ES384 or EdDSA; RSA keys need 2,048 bits"
-        return CheckResult("issuer keys", CheckState.FAIL, message, todo)
-    return CheckResult("issuer keys", CheckState.OK, f"{message}: {', '.join(seen.algorithms)}")
+        return CheckResult("issuer keys", _FAIL, message, todo)
+    return CheckResult("issuer keys", _OK, f"{message}: {', '.join(seen.algorithms)}")
 
 
 #: Only this self-test stores artifacts of this kind, so the test finds only its own artifact.
@@ -240,11 +227,19 @@ _RANKED_BY = {
 
 
 async def try_everything(ctx: RequestContext) -> list[CheckResult]:
-    return [
-        await _tried("write", _write, ctx, "see the message, and PostgreSQL's log"),
-        await _tried("search", _search, ctx, "see PostgreSQL's log; search_vectors = portable"),
-        await _tried("render", _render, ctx, "see the message, and PostgreSQL's log"),
-    ]
+    results = []
+    for name, trial, todo in (
+        ("write", _write, "see the message, and PostgreSQL's log"),
+        ("search", _search, "see PostgreSQL's log; search_vectors = portable"),
+        ("render", _render, "see the message, and PostgreSQL's log"),
+    ):
+        try:
+            # This transaction is never committed, so the test leaves no data.
+            async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
+                results.append(CheckResult(name, _OK, await trial(ctx, tx)))
+        except WaybookError as error:
+            results.append(CheckResult(name, _FAIL, f"does not work: {error.message}", todo))
+    return results
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
@@ -255,26 +250,12 @@ async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckRes
         ((row,),) = await database.read_org(org_id, embeddings.SQL["quarantined_passages"]())
         left_out += row.passages
     if not left_out:
-        return CheckResult("indexing", CheckState.OK, "no passage is left out")
+        return CheckResult("indexing", _OK, "no passage is left out")
     message = (
         f"{left_out} passages are left out for a day: storing their vectors broke the connection"
     )
     todo = "see PostgreSQL's log; if pgvector does not run there: search_vectors = portable"
-    return CheckResult("indexing", CheckState.WARN, message, todo)
-
-
-async def _tried(
-    name: str,
-    trial: Callable[[RequestContext, Transaction], Awaitable[str]],
-    ctx: RequestContext,
-    todo: str,
-) -> CheckResult:
-    try:
-        # This transaction is never committed, so the test leaves no data.
-        async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
-            return CheckResult(name, CheckState.OK, await trial(ctx, tx))
-    except WaybookError as error:
-        return CheckResult(name, CheckState.FAIL, f"does not work: {error.message}", todo)
+    return CheckResult("indexing", _WARN, message, todo)
 
 
 async def _write(ctx: RequestContext, tx: Transaction) -> str:

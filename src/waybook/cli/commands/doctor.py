@@ -49,7 +49,7 @@ from waybook.settings import LoadedSettings, Settings
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
     """Run all checks. An unreachable database is reported as a failed check."""
-    findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings)]
+    findings = [*check_machine(settings), check_webhooks(settings), *_port(settings)]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:
         async with database_server(settings) as postgres:

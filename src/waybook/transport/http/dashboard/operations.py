@@ -48,7 +48,7 @@ async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Respo
     if loaded is not None:
         settings = loaded.settings
         findings += await asyncio.to_thread(
-            lambda: [*check_machine(settings), *check_webhooks(settings)]
+            lambda: [*check_machine(settings), check_webhooks(settings)]
         )
     return await page.render(
         "health",
