@@ -4,7 +4,7 @@ import pytest
 
 from app.test_work_names import looking
 from org_env import AgentClient, Body, FakeClock
-from waybook.app.queries.runs.run import RunInclude, list_documents, read_run_detail
+from waybook.app.queries.runs.run import DocumentListItem, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.queries.work_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.request_context import RequestContext
@@ -17,6 +17,10 @@ async def find_runs(
     ctx: RequestContext, text: str = "", *, open_only: bool = True
 ) -> list[RunSummary]:
     return (await list_runs(ctx, RunFilter(text=text, state=OPEN if open_only else None)))[0]
+
+
+async def documents_of(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
+    return (await read_run_detail(ctx, run_id, RunInclude.DOCUMENTS)).documents
 
 
 async def rendered(agent: AgentClient) -> None:
@@ -82,7 +86,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     run = await agent.run()
     seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
     await find_runs(looking(agent))
-    await list_documents(looking(agent), run["runId"])
+    await documents_of(looking(agent), run["runId"])
     assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
 
 
@@ -103,10 +107,10 @@ async def test_list_documents_returns_only_the_latest_rendered_version(agent: Ag
     await rendered(agent)
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
     await agent.submit_documents(await agent.job(run), "# Two")
-    (before,) = await list_documents(looking(agent), run["runId"])
+    (before,) = await documents_of(looking(agent), run["runId"])
     assert before.version == 1, "what is not rendered cannot be read yet"
     await rendered(agent)
-    (after,) = await list_documents(looking(agent), run["runId"])
+    (after,) = await documents_of(looking(agent), run["runId"])
     assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")
     assert (await read_document(looking(agent), after.resource_id)).markdown.startswith("# Two")
     assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
@@ -118,7 +122,7 @@ async def test_list_documents_returns_documents_in_workflow_order(agent: AgentCl
     await agent.feedback(run, "scope")
     await agent.work_off(run)
     await rendered(agent)
-    listed = await list_documents(looking(agent), run["runId"])
+    listed = await documents_of(looking(agent), run["runId"])
     keys = list(dict.fromkeys(document.document_key for document in listed))
     assert keys == ["research_brief", "findings", "cross_review"]
 
@@ -129,13 +133,13 @@ async def test_runs_and_documents_of_other_org_are_not_visible(
     theirs: Body = await other_org.run(name="Next door")
     await other_org.submit_documents(await other_org.job(theirs))
     await rendered(other_org)
-    (document,) = await list_documents(looking(other_org), theirs["runId"])
+    (document,) = await documents_of(looking(other_org), theirs["runId"])
     assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
     with pytest.raises(NotFound):
         await resolve_run(looking(agent), "Next door")
     with pytest.raises(NotFound):
         await read_run_detail(looking(agent), theirs["runId"], RunInclude.BOARD)
     with pytest.raises(NotFound):
-        await list_documents(looking(agent), theirs["runId"])
+        await documents_of(looking(agent), theirs["runId"])
     with pytest.raises(NotFound):
         await read_document(looking(agent), document.resource_id)

@@ -25,7 +25,7 @@ from rich.text import Text
 from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.runs.run import RunDetail, RunInclude, list_documents, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.cli.commands.anchoring import summary, verify_all
 from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
@@ -191,8 +191,8 @@ async def _print_summary(
     _heading(console, "The plan's answer")
     console.print(_facts(STORY["work"]["Write the recommendation"]["result"]))
     _heading(console, "One of the documents that the run produced")
-    listed = await list_documents(scene.call, scene.run_id)
-    chosen = next(item for item in listed if item.document_key == _SHOWN_DOCUMENT)
+    detail = await read_run_detail(scene.call, scene.run_id, RunInclude.DOCUMENTS)
+    chosen = next(item for item in detail.documents if item.document_key == _SHOWN_DOCUMENT)
     document = await read_document(scene.call, chosen.resource_id)
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")

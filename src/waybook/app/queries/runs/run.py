@@ -1,6 +1,6 @@
 """Read-only queries for one run."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Flag, auto
@@ -26,7 +26,6 @@ from waybook.run.status import awaiting_feedback, run_evidence, run_state
 from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
-    AvailableRow,
     FailedJobRow,
     ReadableRow,
     RunBriefRow,
@@ -180,12 +179,20 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     available, version_rows, *included = results
     run, outdated = loaded.run, outdated_documents(dag, jobs.read_versions(version_rows))
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, included, strict=True))}
+    links = [
+        (
+            d.stage,
+            AvailableDocument(d.document_key, d.model, d.resource_id, d.document_id in outdated),
+        )
+        for d in available
+    ]
+    structure, ranks = valid_structure(dag.dag, dag.graphs), dag.dispatch_ranks
     brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
     return RunDetail(
         run=run,
         compiled_dag=dag,
         now=loaded.now,
-        report=_report(run, dag, available, outdated),
+        report=report(structure, run_evidence(run, links), lengths=run.lengths),
         input_text=brief.input if brief else None,
         created_at=brief.created_at if brief else None,
         created_by=brief.created_by if brief else "",
@@ -193,7 +200,9 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         workers=() if run.canceled_at else tuple(rows[RunInclude.WORKERS]),
         history=tuple(reversed(rows[RunInclude.HISTORY])),
         failures=tuple(rows[RunInclude.FAILURES]),
-        documents=_order_documents(dag, available if lists_documents else ()),
+        documents=sorted(
+            available if lists_documents else (), key=lambda d: ranks[d.stage, d.step_key]
+        ),
         outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
@@ -201,35 +210,3 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         finished_runs=rows[RunInclude.FINISHED_RUNS],
         result_costs=first_column(rows[RunInclude.RESULT_COSTS]),
     )
-
-
-def _report(
-    run: Run,
-    compiled_dag: CompiledDag,
-    rows: Iterable[AvailableRow | ReadableRow],
-    outdated: Collection[str],
-) -> Report:
-    available = [
-        (
-            row.stage,
-            AvailableDocument(
-                row.document_key, row.model, row.resource_id, row.document_id in outdated
-            ),
-        )
-        for row in rows
-    ]
-    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
-    return report(structure, run_evidence(run, available), lengths=run.lengths)
-
-
-async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
-    run_id = id_or_nil(run_id)
-    _, compiled_dag, (rows,) = await load_run(ctx, run_id, jobs.SQL["readable"](run_id=run_id))
-    return _order_documents(compiled_dag, rows)
-
-
-def _order_documents(
-    compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
-) -> list[DocumentListItem]:
-    ranks = compiled_dag.dispatch_ranks
-    return sorted(rows, key=lambda row: ranks[row.stage, row.step_key])
