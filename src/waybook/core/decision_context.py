@@ -111,30 +111,33 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
     return frozenset[Scope]().union(*(_IMPLIED[scope] for scope in scopes))
 
 
-def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Raise an error if the review policy does not allow the actor to decide.
+def decider_refusal(actor: Actor, policy: ReviewPolicy, requested_as: str | None) -> str | None:
+    """Return why the review policy does not allow an actor to decide, or None if it does.
 
     `requested_as` is the credential that requested the review.
+    """
+    if policy is ReviewPolicy.RELAYED:
+        return None
+    if not actor.reviews:
+        return (
+            "this org requires a human decision: on the review page, or with a credential of the "
+            "reviewer's own that has the scope review"
+        )
+    if requested_as is not None and actor.principal == requested_as:
+        return (
+            "the requester of a review cannot decide it; another reviewer must, on the review page"
+        )
+    return None
+
+
+def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
+    """Raise an error if the review policy does not allow the actor to decide.
 
     Raises:
         Forbidden: a person has to decide, and the actor is not known to be a person.
     """
-    actor, policy = context.actor, context.policy
-    if policy is ReviewPolicy.RELAYED:
-        return
-    if not actor.reviews:
-        raise Forbidden(
-            "this org requires a human decision: on the review page, or with a credential of the "
-            "reviewer's own that has the scope review",
-            next_call=look,
-            reviewPolicy=str(policy),
-        )
-    if requested_as is not None and actor.principal == requested_as:
-        raise Forbidden(
-            "the requester of a review cannot decide it; another reviewer must, on the review page",
-            next_call=look,
-            reviewPolicy=str(policy),
-        )
+    if refusal := decider_refusal(context.actor, context.policy, requested_as):
+        raise Forbidden(refusal, next_call=look, reviewPolicy=str(context.policy))
 
 
 class _ClaimedWork(Protocol):

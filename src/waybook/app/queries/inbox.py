@@ -17,13 +17,11 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.caller import ReadableReview, review_url
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, not_found
-from waybook.core.decision_context import DecisionContext, ReviewPolicy, require_decider
+from waybook.core.decision_context import decider_refusal
 from waybook.core.ids import id_or_nil
-from waybook.errors import Forbidden, NextCall
 from waybook.json_values import Body, format_time, non_empty
 from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
-from waybook.store.driver.queries import new_id, new_uuid
 from waybook.store.plans import lists
 from waybook.store.plans.details import (
     MAX_RESULT_LENGTH,
@@ -33,7 +31,6 @@ from waybook.store.plans.details import (
 )
 from waybook.store.plans.lists import PendingCounts, ReviewOutcomeRow, ReviewRecord
 from waybook.store.runs import load
-from waybook.store.runs.rows import RunSummaryRow
 from waybook.store.runs.work import StageDocument, stage_documents_statement
 
 __all__ = [
@@ -83,12 +80,11 @@ class PendingFeedback:
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    rows: Sequence[RunSummaryRow] = (await ctx.read(load.SQL["awaiting_runs"](most=most)))[0]
-    runs = await read_run_summaries(ctx, rows)
+    (rows,) = await ctx.read(load.SQL["awaiting_runs"](most=most))
     return [
-        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row.awaiting_since)
-        for run, row in zip(runs, rows, strict=True)
-        if run.awaiting is not None and row.awaiting_since is not None
+        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=run.awaiting_since)
+        for run in await read_run_summaries(ctx, rows)
+        if run.awaiting is not None and run.awaiting_since is not None
     ]
 
 
@@ -189,31 +185,16 @@ async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableRe
     if not rows:
         raise not_found("review")
     row: ReviewOutcomeRow = rows[0]
+    policy = accounts.read_policy(policy_rows)
     return ReadableReview(
         summary=row.summary,
         questions=tuple(row.questions),
         requested_at=row.requested_at,
         ended_at=row.decided_at or row.plan_ended_at,
         is_decided=row.decision is not None,
-        may_decide=_may_decide(ctx, row, accounts.read_policy(policy_rows)),
+        may_decide=decider_refusal(ctx.caller.actor(), policy, row.requested_as) is None,
         reply={**review_reply(row, ctx.services.base_url)},
     )
-
-
-def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPolicy) -> bool:
-    moment = DecisionContext(
-        now=review.requested_at,
-        actor=ctx.caller.actor(),
-        new_id=new_id,
-        new_uuid=new_uuid,
-        policy=policy,
-    )
-    look = NextCall("get_plan_status", {"planId": review.plan_id}, "See the review.")
-    try:
-        require_decider(moment, requested_as=review.requested_as, look=look)
-    except Forbidden:
-        return False
-    return True
 
 
 def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:

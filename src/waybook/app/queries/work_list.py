@@ -236,6 +236,8 @@ class StageSummary(NamedTuple):
 class RunSummary:
     id: str
     name: str
+    dag_slug: str
+    dag_version: int
     compiled_dag: CompiledDag
     created_at: datetime
     created_by: str
@@ -247,6 +249,7 @@ class RunSummary:
     lists: tuple[RunList, ...]
     #: None if documents are not counted.
     documents_available: int | None
+    awaiting_since: datetime | None
 
     @property
     def current(self) -> StageSummary | None:
@@ -355,18 +358,12 @@ async def read_run_summaries(
     dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(
-            id=row.id,
-            name=row.name,
-            compiled_dag=dags[row.dag_slug, row.dag_version],
-            created_at=row.created_at,
-            created_by=row.created_by,
-            updated_at=row.updated_at,
-            completed_at=row.completed_at,
-            canceled_at=row.canceled_at,
-            now=row.now,
-            stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
-            lists=load.read_lists(row.lists),
-            documents_available=row.documents_available,
+            **row._asdict()
+            | {
+                "compiled_dag": dags[row.dag_slug, row.dag_version],
+                "stages": tuple(StageSummary(*stage) for stage in row.stages or ()),
+                "lists": load.read_lists(row.lists),
+            }
         )
         for row in rows
     ]
