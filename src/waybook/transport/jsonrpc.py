@@ -43,18 +43,16 @@ def read_message(body: bytes) -> Mapping[str, object] | ErrorData:
         message = from_json(body, allow_inf_nan=False)
     except ValueError:
         return NOT_JSON
-    return message if _is_message(message) else NOT_A_MESSAGE
-
-
-def _is_message(message: object) -> bool:
+    is_message = False
     match message:
-        case {"jsonrpc": "2.0", "method": str()} if isinstance(message, dict):
-            return isinstance(message.get("params", {}), dict) and _is_id(message.get("id", 0))
+        case {"jsonrpc": "2.0", "method": str()}:
+            is_message = isinstance(message.get("params", {}), dict)
+            is_message = is_message and _is_id(message.get("id", 0))
         case {"jsonrpc": "2.0", "id": identity, "result": Mapping()}:
-            return _is_id(identity)
+            is_message = _is_id(identity)
         case {"jsonrpc": "2.0", "id": identity, "error": {"code": int(), "message": str()}}:
-            return identity is None or _is_id(identity)
-    return False
+            is_message = identity is None or _is_id(identity)
+    return message if is_message else NOT_A_MESSAGE
 
 
 def _is_id(value: object) -> bool:

@@ -177,11 +177,20 @@ class ReviewElicitation:
             is_review = params.name == REVIEW and declares_tasks(context)
             return await self.start(context, result) if is_review else result
 
+        async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
+            # Only older revisions of the protocol call `initialize`, and they have no extensions.
+            result = await call_next(ctx)
+            match result:
+                case {"capabilities": {"extensions": dict() as extensions}}:
+                    if ctx.method == "initialize":
+                        extensions.pop(TASKS_EXTENSION, None)
+            return result
+
         server.add_request_handler("tools/call", wire.CallToolRequestParams, call)
         server.add_request_handler("tasks/get", _TaskParams, self.get)
         server.add_request_handler("tasks/update", _UpdateTaskParams, self.update)
         server.add_request_handler("tasks/cancel", _TaskParams, self.cancel)
-        server.middleware.append(_hide_from_older_revisions)
+        server.middleware.append(hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
         """Return a task if the call requested a review, otherwise the result of the call."""
@@ -295,17 +304,3 @@ def _task_of(review: ReadableReview) -> dict[str, Any]:
 
 def _utc_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
-
-
-async def _hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Remove the tasks extension from the reply to `initialize`.
-
-    Only older revisions of the protocol call `initialize`, and they do not have the extension.
-    """
-    result = await call_next(ctx)
-    if ctx.method == "initialize" and isinstance(result, dict):
-        capabilities = result.get("capabilities")
-        extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
-        if isinstance(extensions, dict):
-            extensions.pop(TASKS_EXTENSION, None)
-    return result

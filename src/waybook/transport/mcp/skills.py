@@ -70,9 +70,22 @@ class Skills:
     async def folder(self, _: Context, params: _UriParams) -> dict[str, Any]:
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
-            is_within = params.uri == within or params.uri.startswith(f"{within}/")
-            if is_within and (entries := _children(skill, params.uri)):
-                return {"resources": entries}
+            if params.uri != within and not params.uri.startswith(f"{within}/"):
+                continue
+            entries: dict[str, dict[str, str]] = {}
+            for file in skill.files:
+                uri, beginning = _uri_of(skill, file.path), f"{params.uri}/"
+                if not uri.startswith(beginning):
+                    continue
+                inner = uri.removeprefix(beginning).split("/")
+                depth = params.uri.count("/") - SCHEME.count("/")
+                entries[inner[0]] = {
+                    "uri": f"{beginning}{inner[0]}",
+                    "name": PurePosixPath(file.path).parts[depth],
+                    "mimeType": _FOLDER if len(inner) > 1 else _media_type_of(file),
+                }
+            if entries:
+                return {"resources": [entries[name] for name in sorted(entries)]}
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
@@ -128,19 +141,6 @@ def entry(skill: Skill) -> dict[str, Any]:
             for file in skill.files
         ],
     }
-
-
-def _children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    entries: dict[str, dict[str, str]] = {}
-    for file in skill.files:
-        inner = _uri_of(skill, file.path).removeprefix(f"{folder}/")
-        if inner != _uri_of(skill, file.path):
-            name, deeper, _ = inner.partition("/")
-            kind = _FOLDER if deeper else _media_type_of(file)
-            uri = f"{folder}/{name}"
-            display_name = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
-            entries[name] = {"uri": uri, "name": display_name, "mimeType": kind}
-    return [entries[name] for name in sorted(entries)]
 
 
 def _media_type_of(file: SkillFile) -> str:

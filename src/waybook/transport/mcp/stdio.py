@@ -43,15 +43,6 @@ _TOO_LONG: Final = ErrorData(
 _ErrorWriter = Callable[[JSONRPCError], None]
 
 
-def _take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use. Other readers in this process find it empty."""
-    wire = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return os.fdopen(wire, "rb", _READ_SIZE, closefd=False)
-
-
 class _MessageLines:
     def __init__(self, wire: BinaryIO, refuse: _ErrorWriter) -> None:
         """Read lines from `wire`, and pass errors of invalid lines to `refuse`."""
@@ -129,8 +120,12 @@ async def serve_stdio(server: Server[None]) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 
+    # Take stdin for exclusive use. Other readers in this process find it empty.
+    stdin, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     # `_MessageLines` has all file methods that `stdio_server` uses.
-    lines = _MessageLines(_take_stdin(), refuse)
+    lines = _MessageLines(os.fdopen(stdin, "rb", _READ_SIZE, closefd=False), refuse)
     async with stdio_server(anyio.wrap_file(cast("IO[str]", lines))) as (incoming, outgoing):
         try:
             await server.run(

@@ -98,19 +98,20 @@ class ListenStreams:
         stream = _ListenStream(bus, org_id, self.announce_tools)
         handler = ListenHandler(stream)
         stream.close = handler.close
-        checking = asyncio.create_task(self._reauthorize(context, stream))
+
+        async def reauthorize() -> None:
+            while True:
+                await asyncio.sleep(REAUTH_SECONDS)
+                if not await self.gateway.still_authorized(context.request):
+                    stream.close()
+                    return
+
+        checking = asyncio.create_task(reauthorize())
         try:
             with self.listeners.acquire(org_id):
                 return await handler(context, params)
         finally:
             checking.cancel()
-
-    async def _reauthorize(self, context: Context, stream: _ListenStream) -> None:
-        while True:
-            await asyncio.sleep(REAUTH_SECONDS)
-            if not await self.gateway.still_authorized(context.request):
-                stream.close()
-                return
 
 
 @dataclass(slots=True)
