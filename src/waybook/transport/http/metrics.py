@@ -6,7 +6,7 @@ import mmap
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -22,7 +22,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.request.services import Services
 from waybook.core.histograms import Histogram
 from waybook.errors import DiskFull, WaybookError
 from waybook.transport.http.responses import error_response, json_response
@@ -109,11 +108,10 @@ class Buckets(NamedTuple):
     total: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(NamedTuple):
     name: str
     value: float | Buckets
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
 
     @property
     def family(self) -> _Family:
@@ -129,25 +127,20 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
     """
     order = {name: place for place, name in enumerate(FAMILIES)}
     lines = []
-    for name, group in groupby(
-        sorted(metrics, key=lambda metric: order[metric.name]), key=attrgetter("name")
-    ):
+    ordered = sorted(metrics, key=lambda metric: order[metric.name])
+    for name, group in groupby(ordered, key=attrgetter("name")):
         family = FAMILIES[name]
         lines += [f"# HELP {name} {_escape_label(family.help)}", f"# TYPE {name} {family.kind}"]
-        lines += [line for metric in group for line in _lines(metric)]
+        for _, value, labels in group:
+            if not isinstance(value, Buckets):
+                lines.append(f"{name}{_format_labels(labels)} {_number(value)}")
+                continue
+            bounds = [*map(_number, value.bounds), "+Inf"]
+            for bound, count in zip(bounds, accumulate(value.counts), strict=True):
+                lines.append(f"{name}_bucket{_format_labels({**labels, 'le': bound})} {count}")
+            lines.append(f"{name}_sum{_format_labels(labels)} {_number(value.total)}")
+            lines.append(f"{name}_count{_format_labels(labels)} {sum(value.counts)}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _lines(metric: Metric) -> Iterator[str]:
-    name, labels, value = metric.name, metric.labels, metric.value
-    if not isinstance(value, Buckets):
-        yield f"{name}{_format_labels(labels)} {_number(value)}"
-        return
-    bounds = [*map(_number, value.bounds), "+Inf"]
-    for bound, count in zip(bounds, accumulate(value.counts), strict=True):
-        yield f"{name}_bucket{_format_labels({**labels, 'le': bound})} {count}"
-    yield f"{name}_sum{_format_labels(labels)} {_number(value.total)}"
-    yield f"{name}_count{_format_labels(labels)} {sum(value.counts)}"
 
 
 def _number(value: float) -> str:
@@ -175,50 +168,39 @@ CollectMetrics: TypeAlias = Callable[[], Iterable[Metric]]
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    yield Metric(
-        name="waybook_info",
-        value=1,
-        labels={"version": version("waybook"), "schema": _newest_migration()},
-    )
-    figures = dispatcher.figures
+    """Yield the metrics of this process. Only the leader counts the work of all orgs."""
+    services, figures = dispatcher.services, dispatcher.figures
+    leads, work = services.leadership.is_leader, services.work
+    yield Metric("waybook_info", 1, {"version": version("waybook"), "schema": _newest_migration()})
     for (tool, outcome), count in sorted(figures.counted.items()):
-        labels = {"tool": tool, "outcome": outcome}
-        yield Metric(name="waybook_calls_total", value=count, labels=labels)
+        yield Metric("waybook_calls_total", count, {"tool": tool, "outcome": outcome})
     for tool, durations in sorted(figures.durations.items()):
-        yield Metric(
-            name="waybook_call_duration_seconds", value=_buckets(durations), labels={"tool": tool}
-        )
-    yield Metric(name="waybook_call_log_dropped_total", value=dispatcher.calls.dropped)
-    services = dispatcher.services
-    yield Metric(name="waybook_waiting_calls", value=len(services.waiting))
+        yield Metric("waybook_call_duration_seconds", _buckets(durations), {"tool": tool})
+    yield Metric("waybook_group_commit_calls", _buckets(services.database.group_sizes))
+    for name, seconds in sorted(services.leadership.lags().items()):
+        yield Metric("waybook_background_lag_seconds", round(seconds, 1), {"work": name})
+    values: dict[str, float] = {
+        "waybook_call_log_dropped_total": dispatcher.calls.dropped,
+        "waybook_waiting_calls": len(services.waiting),
+        "waybook_leader": int(leads),
+        "waybook_loops_failing": len(services.loops.failures),
+        "process_cpu_seconds_total": round(time.process_time(), 3),
+        "process_resident_memory_bytes": _resident_bytes(),
+    }
     for name, value in services.database.pool.usage()._asdict().items():
-        yield Metric(name=f"waybook_pool_{name}", value=value)
-    sizes = _buckets(services.database.group_sizes)
-    yield Metric(name="waybook_group_commit_calls", value=sizes)
-    yield from _of_background(services)
-    yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
-    yield Metric(name="process_resident_memory_bytes", value=_resident_bytes())
-
-
-def _of_background(services: Services) -> Iterator[Metric]:
-    """Yield metrics of the background work. Only the leader counts the work of all orgs."""
-    leads = services.leadership.is_leader
-    yield Metric(name="waybook_leader", value=int(leads))
-    yield Metric(name="waybook_loops_failing", value=len(services.loops.failures))
+        values[f"waybook_pool_{name}"] = value
     if services.stalls.is_counted:
         for name, value in services.stalls.total()._asdict().items():
-            yield Metric(name=f"waybook_stalled_{name}", value=value)
-    for work, seconds in sorted(services.leadership.lags().items()):
-        labels = {"work": work}
-        yield Metric(name="waybook_background_lag_seconds", value=round(seconds, 1), labels=labels)
-    if leads and services.work.by_org:
-        total = services.work.total()
-        yield Metric(name="waybook_steps_in_progress", value=total.steps)
-        yield Metric(name="waybook_jobs_in_progress", value=total.jobs)
-        yield Metric(name="waybook_documents_waiting", value=total.documents)
-        yield Metric(name="waybook_webhook_deliveries_waiting", value=total.deliveries)
-        yield Metric(name="waybook_webhook_deliveries_overdue", value=total.overdue_deliveries)
-        yield Metric(name="waybook_webhook_deliveries_failed", value=total.failed_deliveries)
+            values[f"waybook_stalled_{name}"] = value
+    if leads and work.by_org:
+        total = work.total()
+        values["waybook_steps_in_progress"] = total.steps
+        values["waybook_jobs_in_progress"] = total.jobs
+        values["waybook_documents_waiting"] = total.documents
+        values["waybook_webhook_deliveries_waiting"] = total.deliveries
+        values["waybook_webhook_deliveries_overdue"] = total.overdue_deliveries
+        values["waybook_webhook_deliveries_failed"] = total.failed_deliveries
+    yield from (Metric(name, value) for name, value in values.items())
 
 
 def _buckets(histogram: Histogram) -> Buckets:
@@ -308,8 +290,8 @@ class SharedMetrics:
     def write(self, index: int, published: Published) -> None:
         at, metrics = published
         encoded = [
-            (m.name, m.labels, list(m.value) if isinstance(m.value, Buckets) else m.value)
-            for m in metrics
+            (name, [*value] if isinstance(value, Buckets) else value, labels)
+            for name, value, labels in metrics
         ]
         body = orjson.dumps([at, encoded])
         if len(body) > MAX_BYTES:
@@ -332,12 +314,8 @@ class SharedMetrics:
             if length and crc32(body) == checksum:
                 at, metrics = orjson.loads(body)
                 return at, [
-                    Metric(
-                        name=name,
-                        labels=labels,
-                        value=Buckets(*value) if isinstance(value, list) else value,
-                    )
-                    for name, labels, value in metrics
+                    Metric(name, Buckets(*value) if isinstance(value, list) else value, labels)
+                    for name, value, labels in metrics
                 ]
         return None
 
@@ -380,7 +358,7 @@ class WorkerMetrics:
                 # Gauges of a worker that has ended are left out.
                 elif now - at <= MAX_AGE_SECONDS:
                     labels = {**metric.labels, "worker": str(index)}
-                    metrics.append(Metric(name=metric.name, value=metric.value, labels=labels))
+                    metrics.append(metric._replace(labels=labels))
         return _add_up(metrics)
 
     def _own(self) -> list[Metric]:
@@ -397,14 +375,10 @@ def _add_up(metrics: Iterable[Metric]) -> list[Metric]:
 
 
 def _sum(metric: Metric, other: Metric) -> Metric:
-    first, second = metric.value, other.value
-    if isinstance(first, Buckets) and isinstance(second, Buckets):
-        if len(first.counts) != len(second.counts):
-            return other
-        counts = [a + b for a, b in zip(first.counts, second.counts, strict=True)]
-        value: float | Buckets = Buckets(first.bounds, counts, first.total + second.total)
-    elif isinstance(first, Buckets) or isinstance(second, Buckets):
-        return other
-    else:
-        value = first + second
-    return Metric(name=metric.name, value=value, labels=metric.labels)
+    match metric.value, other.value:
+        case Buckets(bounds, first, total), Buckets(_, second, more):
+            counts = [a + b for a, b in zip(first, second, strict=True)]
+            return metric._replace(value=Buckets(bounds, counts, total + more))
+        case float() | int() as one, float() | int() as another:
+            return metric._replace(value=one + another)
+    return other
