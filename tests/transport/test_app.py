@@ -20,8 +20,7 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import Unavailable
 from waybook.transport.http import app, metrics
-from waybook.transport.http.app import build_app
-from waybook.transport.http.pipeline import RequestPipeline
+from waybook.transport.http.app import RequestPipeline, build_app
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     HEALTH_PATHS,

@@ -16,7 +16,8 @@ from starlette.types import Message, Scope
 from browser.served_site import Site, serve_site
 from org_env import OrgEnv
 from transport.wire import BROWSER_HEADERS, fetch
-from waybook.transport.http import response_send
+from waybook.transport.http import connection
+from waybook.transport.http.connection import MIN_BYTES, CompressingSend, accepts_gzip
 from waybook.transport.http.html.assets import NAMES, asset_url, read_asset
 from waybook.transport.http.request_checks import (
     COOKIE,
@@ -24,7 +25,6 @@ from waybook.transport.http.request_checks import (
     index_headers,
     mask_token,
 )
-from waybook.transport.http.response_send import MIN_BYTES, CompressingSend, accepts_gzip
 
 TEXT = "Which of them is long? " * 200
 
@@ -89,7 +89,7 @@ async def test_response_with_text_content_is_compressed(kind: str) -> None:
     headers, body = headers_in(sent), body_in(sent)
     assert (headers["content-encoding"], headers["vary"]) == ("gzip", "accept-encoding")
     assert int(headers["content-length"]) == len(body) < len(TEXT) / 10
-    assert zlib.decompress(body, response_send.GZIP_FORMAT).decode() == TEXT
+    assert zlib.decompress(body, connection.GZIP_FORMAT).decode() == TEXT
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_compressed_stream_can_be_unpacked_after_every_chunk() -> None:
         yield "second line\n"
 
     sent = await messages_of(StreamingResponse(chunks(), media_type="text/csv"))
-    unpacker = zlib.decompressobj(response_send.GZIP_FORMAT)
+    unpacker = zlib.decompressobj(connection.GZIP_FORMAT)
     read = [unpacker.decompress(m["body"]) for m in sent if m["type"] == "http.response.body"]
     assert read == [b"first line\n", b"second line\n", b""]
     assert unpacker.eof
@@ -130,9 +130,9 @@ async def test_compressed_stream_can_be_unpacked_after_every_chunk() -> None:
 
 
 async def test_large_response_compressed_in_a_thread_is_unchanged_when_unpacked() -> None:
-    text = TEXT * (response_send.MIN_THREAD_BYTES // len(TEXT) + 1)
+    text = TEXT * (connection.MIN_THREAD_BYTES // len(TEXT) + 1)
     sent = await messages_of(Response(text, media_type="text/html"))
-    assert zlib.decompress(body_in(sent), response_send.GZIP_FORMAT).decode() == text
+    assert zlib.decompress(body_in(sent), connection.GZIP_FORMAT).decode() == text
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from uvicorn.server import ServerState
 from transport.fake_dispatcher import RecordingDispatcher, make_app, make_server
 from transport.messages import LEGACY
 from waybook.app.request.caller import Answer
-from waybook.transport.http.pipeline import CHECKED_HEADERS, CheckedHeaders, check_headers
-from waybook.transport.http.protocol import BoundedHeadProtocol
+from waybook.transport.http.app import CHECKED_HEADERS, CheckedHeaders, check_headers
+from waybook.transport.http.connection import MIN_BYTES, BoundedHeadProtocol
 from waybook.transport.http.request_checks import AllowedHosts
-from waybook.transport.http.response_send import MIN_BYTES
 from waybook.transport.http.server import CLOSE_CONNECTION
 
 DATE = (b"date", b"Tue, 17 Nov 2026 19:05:03 GMT")

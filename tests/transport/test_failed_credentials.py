@@ -19,10 +19,9 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, Unavailable
 from waybook.transport.http import rate_limits
-from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.browser_session import SESSION
+from waybook.transport.http.app import RequestPipeline
+from waybook.transport.http.authentication import SESSION, AuthGate
 from waybook.transport.http.dashboard.sign_in import SignInPage
-from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.rate_limits import (
     DELAY_SECONDS,
     MAX_ADDRESSES,
@@ -199,20 +198,21 @@ def test_numbers_of_cached_addresses_and_secrets_are_limited(failures: FailedCre
 
 
 async def test_delay_after_failed_credentials_grows_up_to_a_maximum() -> None:
-    delays: list[float] = []
-    limit: FailedCredentials
+    delays, over = list[float](), asyncio.Event()
 
     async def pause(seconds: float) -> None:
         delays.append(seconds)
-        if len(delays) < 40 * MAX_DELAY_FACTOR:
-            await limit.delay(HERE)
+        await over.wait()
 
     limit = FailedCredentials(pause=pause)
-    await limit.delay(HERE)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(40 * MAX_DELAY_FACTOR):
+            group.create_task(limit.delay(HERE))
+        asyncio.get_running_loop().call_soon(over.set)
     assert delays[0] == DELAY_SECONDS
     assert delays == sorted(delays)
     assert delays[-1] == DELAY_SECONDS * MAX_DELAY_FACTOR
-    assert not limit._delayed
+    assert not limit._delays.total()
 
 
 # Tests of failed credentials at the auth gate.
@@ -279,9 +279,9 @@ async def test_request_without_a_credential_is_not_counted_as_a_failure() -> Non
 class CountingSignIn(SignInPage):
     lookups: ClassVar[list[str]] = []
 
-    async def browser(self, request: Request) -> Caller | None:
+    async def signed_in(self, request: Request) -> Caller:
         self.lookups.append(request.url.path)
-        return await super().browser(request)
+        return await super().signed_in(request)
 
 
 async def test_sign_in_page_limits_lookups_of_invalid_session_cookies(world: OrgEnv) -> None:

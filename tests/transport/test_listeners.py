@@ -21,7 +21,7 @@ from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken
 from waybook.errors import RateLimited, Unavailable
 from waybook.transport.gateway import StreamLimiter
-from waybook.transport.http.browser_session import SESSION
+from waybook.transport.http.authentication import SESSION
 from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
 

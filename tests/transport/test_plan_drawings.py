@@ -13,6 +13,7 @@ from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
 from waybook.dag.diagram.svg import MARK
 from waybook.plan.model import StepStatus
 from waybook.store.plans.details import StepStatusChange
+from waybook.transport.http.connection import gzip_text
 from waybook.transport.http.dashboard.plans.plan_page import (
     WIDTH,
     build_step_grid,
@@ -28,7 +29,6 @@ from waybook.transport.http.html.layout import (
     fragment,
     version_slot,
 )
-from waybook.transport.http.response_send import gzip_text
 
 MAX_NODES = 15_000
 TAG = re.compile(r"<[a-z]")
@@ -114,22 +114,21 @@ def test_timeline_shows_periods_of_work_and_waiting_in_order() -> None:
         moved("b", 2000, StepStatus.IN_PROGRESS),
     ]
     drawn = build_timeline(moves, minutes(2001))
-    line = drawn.line("a")
-    assert [segment.status for segment in line.segments] == [
+    line = drawn["lines"]["a"]
+    assert [segment["status"] for segment in line["segments"]] == [
         "failed",
         "completed",
         "awaiting_input",
     ]
-    assert [segment.title for segment in line.segments] == [
+    assert [segment["title"] for segment in line["segments"]] == [
         "worked on, without a result 5 min",
         "worked on 4 min",
         "waited for a person 1 min",
     ]
-    assert (line.worked, line.waited) == (timedelta(minutes=9), timedelta(minutes=1))
-    assert drawn.line("b").segments[0].status == "in_progress"
-    assert len(drawn.cuts) == 1
-    assert drawn.worked == timedelta(minutes=10)
-    assert drawn.line("c").segments == ()
+    assert (line["worked"], line["waited"]) == (timedelta(minutes=9), timedelta(minutes=1))
+    assert drawn["lines"]["b"]["segments"][0]["status"] == "in_progress"
+    assert len(drawn["cuts"]) == 1
+    assert drawn["worked"] == timedelta(minutes=10)
 
 
 MOVES = st.lists(
@@ -141,11 +140,11 @@ MOVES = st.lists(
 def test_timeline_segments_are_visible_and_within_width(moves: list[StepStatusChange]) -> None:
     ordered = sorted(moves, key=lambda move: move.at)
     drawn = build_timeline(ordered, minutes(10_000))
-    for line in drawn.lines.values():
-        for segment in line.segments:
-            assert segment.width > 0
-            assert 0 <= segment.x <= segment.x + segment.width <= WIDTH
-    assert all(0 <= x < WIDTH for x in drawn.cuts)
+    for line in drawn["lines"].values():
+        for segment in line["segments"]:
+            assert segment["width"] > 0
+            assert 0 <= segment["x"] <= segment["x"] + segment["width"] <= WIDTH
+    assert all(0 <= x < WIDTH for x in drawn["cuts"])
 
 
 CELLS = re.compile(r"M(\d+) 0h(\d+)")

@@ -18,7 +18,7 @@ from patience import NOTICE_SECONDS
 from transport.fake_dispatcher import make_app
 from transport.fake_dispatcher import serve as serve_app
 from waybook.errors import Misconfigured
-from waybook.transport.http import protocol as heads
+from waybook.transport.http import connection as heads
 from waybook.transport.http import request_checks
 from waybook.transport.http.server import Drain, address, listen, run, serve, serve_in_background
 

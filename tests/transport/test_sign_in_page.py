@@ -17,14 +17,14 @@ from transport.page_client import FORM_TOKEN, Browser
 from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken, revoke_token
 from waybook.core.decision_context import Scope
-from waybook.transport.http.browser_session import (
+from waybook.transport.http.authentication import SESSION
+from waybook.transport.http.dashboard.sign_in import SignInPage
+from waybook.transport.http.rate_limits import (
     MAX_ADDRESSES,
     MAX_ATTEMPTS,
-    SESSION,
     WINDOW_SECONDS,
     LoginThrottle,
 )
-from waybook.transport.http.dashboard.sign_in import SignInPage
 
 PAGE = {"accept": "text/html"}
 #: Headers that a browser sends after a click on a link in another site's page.

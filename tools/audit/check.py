@@ -30,7 +30,7 @@ ACCEPTED = {
     "B704: src/waybook/app/queries/plans/plan_snapshot.py": "our SVG, sanitized text, JSON",
     "B704: src/waybook/transport/http/dashboard/overview.py": "only the text of the HTML is used",
     "B704: src/waybook/transport/http/dashboard/runs/run_page.py": "SVG from our own renderer",
-    "B704: src/waybook/transport/http/dashboard/runs/start_run.py": "SVG from our own renderer",
+    "B704: src/waybook/transport/http/dashboard/work_actions.py": "SVG from our own renderer",
     "Basic Auth Credentials: src/waybook/redaction.py": "an invented example",
     "Basic Auth Credentials: src/waybook/store/driver/addresses.py": "an invented example",
     "Basic Auth Credentials: src/waybook/app/operations/settings_display.py": "an invented example",

@@ -39,9 +39,10 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.authentication import (
     AuthGate,
     authenticated_caller,
+    metadata_routes,
+    metadata_url,
     reauthenticate,
 )
-from waybook.transport.http.bearer import metadata_routes, metadata_url
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
 from waybook.transport.http.metrics import (

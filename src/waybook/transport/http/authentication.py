@@ -1,35 +1,47 @@
 """Authentication of every HTTP request in server mode.
 
-Programs send a bearer token, and browsers send a session cookie. The path decides which one is
-required.
+Programs send a bearer token (RFC 6750), and browsers send a session cookie. The path decides which
+one is required.
 """
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope as RequestScope
 
 from waybook.app.accounts.lookup import CachedCaller
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
-from waybook.core.decision_context import Channel
+from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
-from waybook.integrations.config import Proxies
+from waybook.integrations.config import IssuerSettings, Proxies
 from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
-from waybook.transport.http.bearer import challenge, read_bearer
-from waybook.transport.http.browser_session import SESSION, read_cookie
-from waybook.transport.http.html.layout import error_page, redirect_page, requested_path, wants_html
+from waybook.transport.http.connection import expect_caller
+from waybook.transport.http.html.layout import (
+    error_page,
+    error_reply,
+    redirect_page,
+    requested_path,
+    wants_html,
+)
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import client_address_of
-from waybook.transport.http.requests import answer_error_response
-from waybook.transport.http.response_send import expect_caller
-from waybook.transport.http.responses import error_response, json_response, retry_after_header
+from waybook.transport.http.request_checks import client_address_of, header_values
+from waybook.transport.http.responses import (
+    REALM,
+    answer_error_response,
+    error_response,
+    json_response,
+)
 
 #: Paths without authentication: health checks, sign-in, and links with their own secret.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
@@ -91,16 +103,24 @@ class AuthGate:
     async def _refused(self, request: Request) -> Response | None:
         path = request.url.path
         if path == _METRICS_PATH:
-            hidden = error_response(404, "NOT_FOUND", "There is nothing at this address.")
-            return None if self._may_read_metrics(request) else hidden
+            return self._metrics_refusal(request)
         if path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES):
             return None
         try:
-            request.state.caller = await self._limited_caller(request)
+            secret = read_bearer(request.scope)
+            if _is_for_browsers(request, secret):
+                secret = read_cookie(request, SESSION)
+            check: AbstractContextManager[None] = nullcontext()
+            if secret:
+                await self.failures.wait_for_lookup(secret)
+                check = self.failures.lookup(client_address_of(request, self.proxies), secret)
+            with check:
+                request.state.caller = await self.caller(request)
         except Unauthenticated as error:
             return self._challenge(request, error)
         except RateLimited as error:
-            return await self._too_many_failures(request, error)
+            await self.failures.delay(client_address_of(request, self.proxies))
+            return error_reply(request, error)
         except WaybookError as error:
             if isinstance(error, Busy | Unavailable):
                 setattr(request.state, FAULT, error)
@@ -108,42 +128,20 @@ class AuthGate:
         request.state.admitted_by = self
         return None
 
-    async def _limited_caller(self, request: Request) -> Caller:
-        address, secret = client_address_of(request, self.proxies), read_bearer(request.scope)
-        if _is_for_browsers(request, secret):
-            secret = read_cookie(request, SESSION)
-        if not secret:
-            return await self.caller(request)
-        await self.failures.wait_for_lookup(secret)
-        with self.failures.lookup(address, secret):
-            return await self.caller(request)
-
-    async def _too_many_failures(self, request: Request, error: RateLimited) -> Response:
-        await self.failures.delay(client_address_of(request, self.proxies))
-        headers = retry_after_header(error.details)
-        if not wants_html(request):
-            return json_response(error.as_json(), HTTPStatus.TOO_MANY_REQUESTS, headers)
-        page = error_page(request, HTTPStatus.TOO_MANY_REQUESTS, error.message)
-        page.headers.update(headers)
-        return page
-
-    def _may_read_metrics(self, request: Request) -> bool:
-        secret = read_bearer(request.scope) or ""
-        known = self.metrics_token
-        return known is not None and hmac.compare_digest(secret.encode(), known.encode())
+    def _metrics_refusal(self, request: Request) -> Response | None:
+        known, secret = self.metrics_token, read_bearer(request.scope) or ""
+        if known is not None and hmac.compare_digest(secret.encode(), known.encode()):
+            return None
+        return error_response(404, "NOT_FOUND", "There is nothing at this address.")
 
     def _challenge(self, request: Request, error: Unauthenticated) -> Response:
-        if channel_for(request.url.path) is not Channel.DASHBOARD:
-            token = read_bearer(request.scope)
-            headers = {"www-authenticate": challenge(token, self.metadata_url)}
-            return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
-        headers = {"www-authenticate": challenge(None, self.metadata_url)}
+        is_page = channel_for(request.url.path) is Channel.DASHBOARD
+        token = None if is_page else read_bearer(request.scope)
+        headers = {"www-authenticate": challenge(token, self.metadata_url)}
         if not wants_html(request):
             return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
         if self.sign_in is None:
-            page = error_page(request, HTTPStatus.UNAUTHORIZED, error.message)
-            page.headers.update(headers)
-            return page
+            return error_page(request, HTTPStatus.UNAUTHORIZED, error.message, headers)
         then = requested_path(request)
         if is_cross_site_navigation(request):
             return redirect_page(request, then)
@@ -197,3 +195,115 @@ async def reauthenticate(request: Request | None) -> bool:
     except WaybookError:
         return True
     return True
+
+
+_BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
+
+
+def read_bearer(scope: RequestScope) -> str | None:
+    """Return the token in the `Authorization` header: None if absent, empty if malformed.
+
+    A request with two such headers is rejected, because a proxy may have checked only one of them.
+    """
+    values = header_values(scope, b"authorization")
+    if not values:
+        return None
+    matched = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
+    if len(values) > 1 or matched is None:
+        return "" if len(values) > 1 else None
+    return matched["secret"] or ""
+
+
+def challenge(token: str | None, metadata_url: str | None = None) -> str:
+    """Return the `WWW-Authenticate` header for a missing, malformed or invalid token.
+
+    >>> challenge(None), challenge("").partition(", ")[2].partition(", ")[0]
+    ('Bearer realm="waybook"', 'error="invalid_token"')
+    """
+    parts = [REALM]
+    if token is not None:
+        parts.append('error="invalid_token"')
+        parts.append('error_description="The token is unknown, malformed, expired or revoked"')
+    if metadata_url is not None:
+        parts.append(f'resource_metadata="{metadata_url}"')
+    return ", ".join(parts)
+
+
+_WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
+
+
+def metadata_url(settings: IssuerSettings) -> str:
+    return f"{settings.resource.removesuffix('/mcp')}{_WELL_KNOWN_PATH}/mcp"
+
+
+def metadata_routes(settings: IssuerSettings) -> list[Route]:
+    """Return the routes of the metadata that tells clients how to sign in at `/mcp`.
+
+    The metadata names the identity provider and the accepted scopes. Some clients read the metadata
+    at the root.
+    """
+    scopes = [scope for scope in Scope if scope is not Scope.ADMIN]
+    metadata = {
+        "resource": settings.resource,
+        "authorization_servers": [settings.issuer],
+        "scopes_supported": [str(scope) for scope in scopes],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Waybook",
+        "resource_documentation": f"{settings.resource.removesuffix('/mcp')}/sign-in",
+    }
+
+    async def serve(_: Request) -> Response:
+        return json_response(metadata)
+
+    return [Route(path, serve) for path in (_WELL_KNOWN_PATH, f"{_WELL_KNOWN_PATH}/mcp")]
+
+
+SESSION: Final = "waybook"
+FLOW: Final = "waybook_flow"
+#: Maximum seconds of a browser session, and of a sign-in at the identity provider.
+SESSION_SECONDS: Final = 7 * 24 * 3600
+_FLOW_SECONDS: Final = 600
+#: Browsers accept a cookie with this prefix only from this exact host, over https.
+HOST_PREFIX: Final = "__Host-"
+
+
+def read_cookie(request: Request, name: str) -> str:
+    return request.cookies.get(_called(request, name), "")
+
+
+def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
+    _keep(request, reply, SESSION, secret, SESSION_SECONDS, "strict")
+
+
+def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
+    _keep(request, reply, FLOW, flow, _FLOW_SECONDS, "lax")
+
+
+def delete_cookie(request: Request, reply: Response, name: str) -> None:
+    secure = request.url.scheme == "https"
+    reply.delete_cookie(
+        _called(request, name), path="/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+def _keep(
+    request: Request,
+    reply: Response,
+    name: str,
+    value: str,
+    seconds: int,
+    sent: Literal["strict", "lax"],
+) -> None:
+    reply.set_cookie(
+        _called(request, name),
+        value,
+        max_age=seconds,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite=sent,
+    )
+
+
+def _called(request: Request, name: str) -> str:
+    return f"{HOST_PREFIX}{name}" if request.url.scheme == "https" else name

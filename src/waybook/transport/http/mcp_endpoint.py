@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from http import HTTPStatus
 from typing import Any
 
@@ -19,13 +19,13 @@ from starlette.types import Message, Receive, Scope, Send
 from waybook.errors import WaybookError
 from waybook.tracing import TRACING, trace_fields
 from waybook.transport.gateway import FAULT, RATE_COUNTED, request_state
+from waybook.transport.http.connection import ResponseSend, cached_caller, verify_credential
 from waybook.transport.http.rate_limits import (
     BODY_BYTES_PER_CALL,
     RequestThrottle,
     mcp_error_response,
 )
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
-from waybook.transport.http.response_send import ResponseSend, cached_caller, verify_credential
 from waybook.transport.http.responses import json_response
 from waybook.transport.jsonrpc import (
     APPS_SESSION,
@@ -79,10 +79,7 @@ class McpEndpoint:
             await refusal(scope, receive, send)
             return
         tracer = TRACING.tracer
-        if tracer is None:
-            await self._answer(request, body, message, send)
-            return
-        with tracer.remote(trace_fields(scope["headers"], message)):
+        with tracer.remote(trace_fields(scope["headers"], message)) if tracer else nullcontext():
             await self._answer(request, body, message, send)
 
     async def _answer(
@@ -95,14 +92,12 @@ class McpEndpoint:
         if direct is not None and not streams:
             call = direct.read(request, message)
         if direct is not None and call is not None:
-            handling = _send_answer(request, message, send, _answer_checked(request, direct, call))
+            handling = _answer_directly(request, message, send, direct, call)
         elif refused := await verify_credential(request):
             await (_unchecked_response(request, message) or refused)(scope, receive, send)
             return
         else:
-            respond: Send = send
-            if declares_apps(message):
-                respond = _with_header(send, b"mcp-session-id", APPS_SESSION.encode())
+            respond = _with_apps_session(send) if declares_apps(message) else send
             manager = self.streamed if streams else self.plain
             handling = manager.handle_request(scope, replay_body(body, receive), respond)
         await (_cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
@@ -138,13 +133,14 @@ def _unchecked_response(request: Request, message: Mapping[str, Any]) -> Respons
     return None if fault is None else mcp_error_response(request, message, fault)
 
 
-async def _send_answer(
+async def _answer_directly(
     request: Request,
     message: Mapping[str, Any],
     send: ResponseSend,
-    answer: Awaitable[bytes | Response],
+    direct: DirectCalls,
+    call: DirectCall,
 ) -> None:
-    body = await answer
+    body = await _answer_checked(request, direct, call)
     if isinstance(body, Response):
         refusal = _unchecked_response(request, message) or body
         await refusal(request.scope, request.receive, send)
@@ -171,10 +167,11 @@ async def _cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> 
             watching.cancel()
 
 
-def _with_header(send: Send, name: bytes, value: bytes) -> Send:
+def _with_apps_session(send: Send) -> Send:
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], (name, value)]}
+            session = (b"mcp-session-id", APPS_SESSION.encode())
+            message = {**message, "headers": [*message["headers"], session]}
         await send(message)
 
     return send_with_header

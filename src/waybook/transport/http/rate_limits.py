@@ -1,4 +1,4 @@
-"""Limits on the requests of each org, and on the invalid credentials from each address.
+"""Limits on the requests of each org, and on sign-ins and invalid credentials of each address.
 
 Only a few requests of each org are processed at a time, so that one org cannot slow down the
 others. A request over the rate limit is delayed before it is refused, so that a client
@@ -6,6 +6,7 @@ that retries immediately uses little CPU time.
 """
 
 import asyncio
+import ipaddress
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from math import ceil
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -26,9 +28,13 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.transport.gateway import RATE_COUNTED, DispatcherPort, ToolGateway, request_state
-from waybook.transport.http.browser_session import address_prefix
 from waybook.transport.http.request_checks import declared_size
-from waybook.transport.http.responses import http_status, json_response, retry_after_header
+from waybook.transport.http.responses import (
+    answer_error_response,
+    http_status,
+    json_response,
+    retry_after_header,
+)
 from waybook.transport.jsonrpc import compact_json, tool_called
 
 MAX_CONCURRENT: Final = 4
@@ -42,20 +48,23 @@ class ConcurrencyLimiter:
         """Give each org `each` slots. A request keeps its slot for at most `max_seconds`."""
         self._each = each
         self._max_seconds = max_seconds
-        self._taken: Counter[Hashable] = Counter()
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        #: The slots of an org are kept only while requests of the org use them or wait for them.
+        self._slots: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
         """Wait for a free slot. Yield a function that releases the slot early."""
-        await self._take(org)
+        slots = self._slots.get(org)
+        if slots is None:
+            slots = self._slots[org] = asyncio.Semaphore(self._each)
+        await slots.acquire()
         released = False
 
         def release() -> None:
             nonlocal released
             if not released:
                 released = True
-                self._give(org)
+                slots.release()
 
         timer = asyncio.get_running_loop().call_later(self._max_seconds, release)
         try:
@@ -64,39 +73,36 @@ class ConcurrencyLimiter:
             timer.cancel()
             release()
 
-    async def _take(self, org: Hashable) -> None:
-        if self._taken[org] < self._each:
-            self._taken[org] += 1
-            return
-        turn = asyncio.get_running_loop().create_future()
-        queue = self._waiting.setdefault(org, deque())
-        queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give(org)
-            raise
 
-    def _give(self, org: Hashable) -> None:
-        queue = self._waiting.get(org)
-        while queue:
-            turn = queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._waiting.pop(org, None)
-        self._taken[org] -= 1
-        if not self._taken[org]:
-            del self._taken[org]
+#: A delay grows with every `QUEUE_STEP` requests that are delayed with the same key.
+QUEUE_STEP: Final = 32
+MAX_DELAY_FACTOR: Final = 10
+
+_Pause: TypeAlias = Callable[[float], Awaitable[object]]
+
+
+class _Delays:
+    """Delays requests, longer if many requests with the same key are being delayed."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Hashable] = Counter()
+
+    def total(self) -> int:
+        return self._counts.total()
+
+    async def delay(self, key: Hashable, seconds: float, pause: _Pause) -> None:
+        self._counts[key] += 1
+        try:
+            await pause(seconds * min(1 + self._counts[key] // QUEUE_STEP, MAX_DELAY_FACTOR))
+        finally:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
 
 
 #: Delays of requests over the rate limit. They differ, so that clients do not all retry at the same
 #: time.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: The delay grows with every `QUEUE_STEP` delayed requests of the org.
-QUEUE_STEP: Final = 32
-MAX_QUEUE_STEPS: Final = 10
 LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: Only one page of an org is rendered at a time, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
@@ -115,13 +121,13 @@ _STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 @dataclass(frozen=True, slots=True)
 class RequestThrottle:
     gateway: ToolGateway
-    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+    pause: _Pause = asyncio.sleep
     limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
     page_limiter: ConcurrencyLimiter = field(
         default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, _PAGE_WAIT_SECONDS)
     )
     pauses: Iterator[float] = field(default_factory=partial(cycle, DELAYS))
-    held: Counter[UUID] = field(default_factory=Counter)
+    delays: _Delays = field(default_factory=_Delays)
 
     async def admit(self, request: Request, size: int | None = None) -> UUID | None:
         """Count a request. If its org is over the limit, delay the request and try once more.
@@ -129,10 +135,8 @@ class RequestThrottle:
         Return the org if the request may proceed. `size` is the size of the body in bytes.
         """
         try:
-            dispatcher, caller = (
-                await self.gateway.dispatcher(),
-                await self.gateway.caller(request),
-            )
+            dispatcher = await self.gateway.dispatcher()
+            caller = await self.gateway.caller(request)
         except WaybookError:
             return None
         is_admitted = await self._count(dispatcher, caller, _more_calls(request, size))
@@ -142,7 +146,7 @@ class RequestThrottle:
     async def _count(self, dispatcher: DispatcherPort, caller: Caller, more_calls: int = 0) -> bool:
         """Count a request as one call and `more_calls`. Return whether it is within the limit."""
         if dispatcher.try_acquire(caller):
-            await self._hold(caller.org_id)
+            await self.delays.delay(caller.org_id, next(self.pauses), self.pause)
             if dispatcher.try_acquire(caller):
                 return False
         dispatcher.charge(caller, more_calls)
@@ -158,8 +162,7 @@ class RequestThrottle:
             return None
         if await self._count(await self.gateway.dispatcher(), ANONYMOUS):
             return None
-        error = RateLimited("too many requests without sign-in")
-        return json_response(error.as_json(), 429, retry_after_header(error.details))
+        return answer_error_response(RateLimited("too many requests without sign-in").as_json())
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
         """Return the org of a request and its limiter. A request without an org need not wait."""
@@ -170,17 +173,6 @@ class RequestThrottle:
             (await self.gateway.dispatcher()).charge(caller, _more_calls(request))
         org_id = (caller or ANONYMOUS).org_id
         return None if path in _UNLIMITED_PATHS else org_id, self.page_limiter
-
-    async def _hold(self, org_id: UUID) -> None:
-        """Delay a request. The delay is longer if many requests of the org are delayed."""
-        self.held[org_id] += 1
-        try:
-            factor = min(1 + self.held[org_id] // QUEUE_STEP, MAX_QUEUE_STEPS)
-            await self.pause(next(self.pauses) * factor)
-        finally:
-            self.held[org_id] -= 1
-            if not self.held[org_id]:
-                del self.held[org_id]
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
         if request_state(request).get(RATE_COUNTED, True):
@@ -234,8 +226,6 @@ RECENT_SECONDS: Final = 3_600.0
 MAX_PARALLEL_LOOKUPS: Final = 32
 #: Seconds before a refusal is sent. The delay grows with the number of waiting refusals.
 DELAY_SECONDS: Final = 1.0
-_CROWD_SIZE: Final = 32
-MAX_DELAY_FACTOR: Final = 10
 #: Maximum number of delayed refusals. Further refusals are sent immediately.
 _MAX_DELAYED: Final = 1_000
 
@@ -244,7 +234,7 @@ class FailedCredentials:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        pause: _Pause = asyncio.sleep,
     ) -> None:
         self._clock = clock
         self._pause = pause
@@ -254,7 +244,7 @@ class FailedCredentials:
         self._recent: OrderedDict[int, float] = OrderedDict()
         self._pending: Counter[int] = Counter()
         self._ended: dict[int, asyncio.Event] = {}
-        self._delayed: Counter[str] = Counter()
+        self._delays = _Delays()
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
@@ -311,7 +301,8 @@ class FailedCredentials:
         """
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
-        wait = self._wait(place)
+        now = self._clock()
+        wait = self._full_at.get(place, now) - now - (MAX_FAILURES - 1) * REFILL_SECONDS
         if wait > 0:
             seconds = max(1, ceil(wait))
             raise RateLimited(
@@ -327,17 +318,8 @@ class FailedCredentials:
 
         The delay is longer if many refusals for the same address are waiting.
         """
-        place = address_prefix(address)
-        if self._delayed.total() >= _MAX_DELAYED:
-            return
-        self._delayed[place] += 1
-        try:
-            factor = min(1 + self._delayed[place] // _CROWD_SIZE, MAX_DELAY_FACTOR)
-            await self._pause(DELAY_SECONDS * factor)
-        finally:
-            self._delayed[place] -= 1
-            if not self._delayed[place]:
-                del self._delayed[place]
+        if self._delays.total() < _MAX_DELAYED:
+            await self._delays.delay(address_prefix(address), DELAY_SECONDS, self._pause)
 
     def _take(self, place: str, seconds: float) -> None:
         if not seconds:
@@ -347,12 +329,46 @@ class FailedCredentials:
         while len(self._full_at) > MAX_ADDRESSES:
             self._full_at.popitem(last=False)
 
-    def _wait(self, place: str) -> float:
-        full_at = self._full_at.get(place)
-        if full_at is None:
-            return 0.0
-        return max(0.0, full_at - self._clock() - (MAX_FAILURES - 1) * REFILL_SECONDS)
-
     def _is_recent(self, key: int) -> bool:
         seen = self._recent.get(key)
         return seen is not None and seen > self._clock() - RECENT_SECONDS
+
+
+#: Sign-in attempts from one address within `WINDOW_SECONDS`.
+MAX_ATTEMPTS: Final = 10
+WINDOW_SECONDS: Final = 60.0
+
+
+class LoginThrottle:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tried: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def retry_after(self, address: str) -> int:
+        """Count a sign-in attempt. Return 0, or the seconds to wait after too many attempts."""
+        now, place = self._clock(), address_prefix(address)
+        tried = self._tried.setdefault(place, deque())
+        self._tried.move_to_end(place)
+        while tried and tried[0] <= now - WINDOW_SECONDS:
+            tried.popleft()
+        if len(tried) >= MAX_ATTEMPTS:
+            return max(1, round(tried[0] + WINDOW_SECONDS - now))
+        tried.append(now)
+        while len(self._tried) > MAX_ADDRESSES:
+            self._tried.popitem(last=False)
+        return 0
+
+
+def address_prefix(address: str) -> str:
+    """Return the key by which attempts are counted: an IPv4 address, or an IPv6 /64 network.
+
+    >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
+    (True, '10.0.0.1')
+    """
+    try:
+        read = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    if read.version == 4:  # noqa: PLR2004 - as the protocol is numbered
+        return str(read)
+    return str(ipaddress.ip_network((read, 64), strict=False))

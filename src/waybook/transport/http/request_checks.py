@@ -10,6 +10,7 @@ import re
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, TypeAlias
@@ -179,7 +180,7 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
 #: Values of `Sec-Fetch-Site` for requests from our own pages and for typed URLs.
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-_SECURITY_HEADERS: Final = {
+SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -206,7 +207,7 @@ def is_same_site(method: str, headers: HeaderValues) -> bool:
     )
 
 
-_SECURITY: Final = [(name.encode(), value.encode()) for name, value in _SECURITY_HEADERS.items()]
+_SECURITY: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
 def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -295,13 +296,13 @@ def mask_token(token: str) -> str:
 
 def _unmask(text: str) -> bytes:
     """Return the CSRF token in a form field. An invalid field gives bytes that match no token."""
-    try:
-        data = urlsafe_b64decode(text.encode())
-    except ValueError:
-        data = b""
-    half = len(data) // 2
     # Only a masked token is longer than `MAX_TOKEN_LENGTH`. A shorter token was not masked.
-    return _xor(data[:half], data[half:]) if len(text) > MAX_TOKEN_LENGTH else text.encode()
+    if len(text) <= MAX_TOKEN_LENGTH:
+        return text.encode()
+    with suppress(ValueError):
+        data = urlsafe_b64decode(text.encode())
+        return _xor(data[: len(data) // 2], data[len(data) // 2 :])
+    return b""
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -318,17 +319,13 @@ def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
 async def read_form(request: Request) -> FormData:
     """Check the CSRF token of a form, and return its fields."""
     known = request.cookies.get(COOKIE, "")
-    if _is_valid_token(known) and _is_plain(request):
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if _is_valid_token(known) and kind == _FORM_TYPE:
         fields = await request.form(max_files=0, max_fields=_MAX_FIELDS)
         token = fields.get(FIELD)
         if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
             return fields
     raise Forbidden("this form is out of date, or is not from this page; reload the page")
-
-
-def _is_plain(request: Request) -> bool:
-    kind = request.headers.get("content-type", "").partition(";")[0]
-    return kind.strip().lower() == _FORM_TYPE
 
 
 def _is_valid_token(token: str) -> bool:

@@ -1,8 +1,6 @@
 """Read-only REST API: progress of runs, documents, and outputs of plans."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
@@ -13,23 +11,19 @@ from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.file_names import safe_file_name
 from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.bearer import insufficient_scope_header
+from waybook.transport.http.request_checks import SECURITY_HEADERS
 from waybook.transport.http.responses import (
+    answer_error_response,
     error_response,
-    http_status,
     json_response,
-    retry_after_header,
 )
 
 #: A document is untrusted text, so browsers must not run scripts in it.
 SANDBOX_HEADERS: Final = {
+    **SECURITY_HEADERS,
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
     "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
 }
 #: Types that browsers do not execute. Outputs of other types are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
@@ -114,17 +108,6 @@ def markdown_response(document: ReadableDocument) -> Response:
         "content-disposition": f'attachment; filename="{_name(document)}.md"',
     }
     return Response(document.markdown, headers=headers, media_type="text/markdown")
-
-
-def answer_error_response(body: Mapping[str, object]) -> Response:
-    match body:
-        case {"error": {"code": str() as code, "details": details}}:
-            return json_response(
-                body,
-                http_status(code),
-                {**retry_after_header(details), **insufficient_scope_header(details)},
-            )
-    return json_response(body, HTTPStatus.BAD_REQUEST)
 
 
 def _name(document: ReadableDocument) -> str:

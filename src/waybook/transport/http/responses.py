@@ -45,5 +45,30 @@ def retry_after_header(details: object) -> dict[str, str]:
     return {}
 
 
+#: The `WWW-Authenticate` header begins with this scheme (RFC 6750).
+REALM: Final = 'Bearer realm="waybook"'
+
+
+def insufficient_scope_header(details: object) -> dict[str, str]:
+    """Return a challenge that names the missing scopes, if the error details list them.
+
+    >>> insufficient_scope_header({"needed": ["plan:read"]})["www-authenticate"]
+    'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'
+    """
+    match details:
+        case {"needed": list() as scopes}:
+            params = f'error="insufficient_scope", scope="{" ".join(map(str, scopes))}"'
+            return {"www-authenticate": f"{REALM}, {params}"}
+    return {}
+
+
+def answer_error_response(body: Mapping[str, object]) -> Response:
+    match body:
+        case {"error": {"code": str() as code, "details": details}}:
+            headers = {**retry_after_header(details), **insufficient_scope_header(details)}
+            return json_response(body, http_status(code), headers)
+    return json_response(body, HTTPStatus.BAD_REQUEST)
+
+
 def http_status(code: str | None) -> HTTPStatus:
     return _STATUS.get(code or "", HTTPStatus.BAD_REQUEST)

@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from waybook.errors import Misconfigured
-from waybook.transport.http.protocol import BoundedHeadProtocol
+from waybook.transport.http.connection import BoundedHeadProtocol
 
 try:
     from uvloop import new_event_loop
@@ -95,15 +95,11 @@ class Drain:
                 await self.begun.wait()
 
 
-def _no_hook() -> None:
-    """Do nothing. This is the default of `leaving` and `announce`."""
-
-
 @asynccontextmanager
 async def serve_in_background(
     app: ASGIApp,
     listening: socket.socket,
-    leaving: Callable[[], None] = _no_hook,
+    leaving: Callable[[], None] = lambda: None,
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> AsyncIterator[str]:
@@ -145,8 +141,8 @@ async def _running_server(
 async def serve(
     app: ASGIApp,
     listening: socket.socket,
-    leaving: Callable[[], None] = _no_hook,
-    announce: Callable[[], None] = _no_hook,
+    leaving: Callable[[], None] = lambda: None,
+    announce: Callable[[], None] = lambda: None,
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
     drain: Drain | None = None,

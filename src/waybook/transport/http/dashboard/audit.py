@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -83,9 +83,7 @@ async def audit_page(page: PageRequest) -> Response:
         matches=[(row, page.url_with(subject=row.id, behind=None)) for row in matches],
         events=[str(event) for event in Event],
         channels=[str(channel) for channel in Channel],
-        first=page.query("behind") is None,
-        further=page.url_with(behind=cursor) if cursor else None,
-        newest=page.url_with(behind=None),
+        **page.list_links("behind", cursor),
         files={form: f"/audit.{form}{mark}{query}" for form in _EXPORT_FORMATS},
     )
 
@@ -159,30 +157,28 @@ _EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    name: str
-    url: str | None = None
+#: Name and URL of a plan, run, step or job. Without a URL, only the name is shown.
+_Link: TypeAlias = dict[str, str | None]
 
 
-def subject_link(entry: AuditEntry, names: Names) -> Link:
-    """Return a link to the plan or run that an audit entry is about."""
+def _subject_link(entry: AuditEntry, names: Names) -> _Link:
     row = names.get(entry.subject_id)
-    page = {"plan": "/plans/", "run": "/runs/"}.get(entry.subject)
-    if row is None:
-        return Link(entry.subject.replace("_", " "), page and page + entry.subject_id)
-    return Link(_shorten(row.name), page and page + row.id)
+    name = _shorten(row.name) if row else entry.subject.replace("_", " ")
+    has_page = entry.subject in {"plan", "run"}
+    url = f"/{entry.subject}s/{row.id if row else entry.subject_id}" if has_page else None
+    return {"name": name, "url": url}
 
 
-def item_link(entry: AuditEntry, names: Names) -> Link | None:
+def _item_link(entry: AuditEntry, names: Names) -> _Link | None:
     """Return a link to the step or job that an audit entry is about."""
     row = item_of(entry, names)
     if row is None:
         return None
     if row.kind == "step":
-        url = f"/plans/{row.work_id}/steps/{row.id}"
-        return Link(_shorten(f"step {row.number}: {row.name}"), url)
-    return Link(_shorten(row.name), f"/runs/{row.work_id}/jobs/{row.id}")
+        name, url = f"step {row.number}: {row.name}", f"/plans/{row.work_id}/steps/{row.id}"
+    else:
+        name, url = row.name, f"/runs/{row.work_id}/jobs/{row.id}"
+    return {"name": _shorten(name), "url": url}
 
 
 def _shorten(name: str) -> str:
@@ -200,7 +196,7 @@ def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
 
     Each change has the name of the changed row, the old value and the new value.
     """
-    every, item = list(changes_in([entry])), item_link(entry, names)
+    every, item = list(changes_in([entry])), _item_link(entry, names)
     details = [
         (name, _display_value(value))
         for name, value in entry_details(entry).items()
@@ -222,7 +218,7 @@ def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
         "changes": changes,
         "more": len(every) - len(changes),
         "short": is_brief and len(every) <= _MAX_INLINE_CHANGES,
-        "subject": subject_link(entry, names),
+        "subject": _subject_link(entry, names),
         "item": item,
     }
 
@@ -251,32 +247,28 @@ _DAYS_OFFERED: Final = 7
 
 
 async def agent_list(page: PageRequest) -> Response:
-    behind = page.query("behind")
-    agents, held, cursor = await list_agents(await page.context(), behind)
+    agents, held, cursor = await list_agents(await page.context(), page.query("behind"))
     return await page.render(
         "agents",
         agents=agents,
         held=held,
-        first=behind is None,
-        further=page.url_with(behind=cursor) if cursor else None,
-        newest=page.url_with(behind=None),
+        **page.list_links("behind", cursor),
     )
 
 
 async def agent_page(page: PageRequest) -> Response:
     name = from_segment(page.path("agent")).replace("\0", "")
     key = AgentKey(name, page.query("session") or "")
-    text, day, behind = page.query("day"), None, page.query("behind")
+    text, day = page.query("day"), None
     try:
         day = date.fromisoformat(text) if text else None
     except ValueError:
         raise InvalidInput(f"“{text}” is not a day; write it like 2030-01-31") from None
-    activity = await read_agent(await page.context(), key, day, behind)
+    activity = await read_agent(await page.context(), key, day, page.query("behind"))
     # A failed step has two audit entries, one for the step and one for the plan. Show only one.
     rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
     recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
-    cursor = activity.next_cursor
     return await page.render(
         "agent",
         agent=activity.agent,
@@ -294,9 +286,7 @@ async def agent_page(page: PageRequest) -> Response:
                 for label, other in zip(labels, recent, strict=True)
             ),
         ],
-        first=behind is None,
-        further=page.url_with(behind=cursor) if cursor else None,
-        newest=page.url_with(behind=None),
+        **page.list_links("behind", activity.next_cursor),
     )
 
 
@@ -310,6 +300,6 @@ def _activity_row(entry: AuditEntry, activity: AgentActivity) -> dict[str, Any]:
         "what": entry_event(entry),
         "status": "failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
         "comment": f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
-        "item": item_link(entry, activity.names),
-        "subject": subject_link(entry, activity.names),
+        "item": _item_link(entry, activity.names),
+        "subject": _subject_link(entry, activity.names),
     }

@@ -126,13 +126,27 @@ class FeedbackCard:
 
 
 def decision_card(
-    review: ReviewRecord, typed: FormInput | None = None, evidence: ReviewEvidence | None = None
+    review: ReviewRecord,
+    evidence: ReviewEvidence | None = None,
+    typed: FormInput | None = None,
+    *,
+    too_late: bool = False,
 ) -> _DecisionCard:
+    """Return the card of a review, with the decision if a person has decided."""
+    outcome, changes = None, None
+    if review.decision is not None:
+        outcome = DecisionOutcome(
+            by=review.decided_by or "another user",
+            text=DECISION_TEXT[review.decision],
+            at=review.decided_at,
+            feedback=review.feedback,
+            too_late=too_late,
+            status=review.plan_state,
+        )
     found = evidence or ReviewEvidence()
-    result = review.result_summary
+    result, previous = review.result_summary, found.previous
     as_json = "" if isinstance(result, str) else result_text(result)
-    changes, previous = None, found.previous
-    if previous is not None and previous.result_length and result is not None:
+    if previous is not None and previous.result_length and result is not None and not outcome:
         changes = TOO_LONG
         if previous.result_summary is not None:
             changes = compare_texts(result_text(previous.result_summary), result_text(result))
@@ -145,23 +159,8 @@ def decision_card(
         evidence=found,
         changes=changes,
         typed=typed or FormInput(),
+        outcome=outcome,
     )
-
-
-def decided_card(
-    seen: ReviewRecord, typed: FormInput, *, too_late: bool, evidence: ReviewEvidence | None = None
-) -> _DecisionCard:
-    if seen.decision is None:
-        return decision_card(seen, typed, evidence)
-    outcome = DecisionOutcome(
-        by=seen.decided_by or "another user",
-        text=DECISION_TEXT[seen.decision],
-        at=seen.decided_at,
-        feedback=seen.feedback,
-        too_late=too_late,
-        status=seen.plan_state,
-    )
-    return replace(decision_card(seen, typed), outcome=outcome)
 
 
 def feedback_card(
@@ -218,7 +217,7 @@ async def inbox_page(page: PageRequest) -> Response:
     stages = await runs_awaiting_feedback(ctx, most=_MAX_CARDS)
     documents = await read_stage_documents(ctx, stages)
     cards: list[_DecisionCard | FeedbackCard | FailedStage] = [
-        *(decision_card(review, evidence=evidence[review.id]) for review in reviews),
+        *(decision_card(review, evidence[review.id]) for review in reviews),
         *(feedback_card(*item) for item in zip(stages, documents, strict=True)),
         *await list_failed_stages(ctx, most=_MAX_CARDS),
     ]
@@ -264,7 +263,7 @@ async def submit_decision(page: PageRequest) -> Response:
             return redirect(form.return_path)
     seen = await _read_review(page, form.text("reviewId"))
     evidence = await read_evidence(await page.context(), [seen.id])
-    card = decided_card(seen, typed, too_late=is_late, evidence=evidence[seen.id])
+    card = decision_card(seen, evidence[seen.id], typed, too_late=is_late)
     return await _respond(page, form, status, decision=card)
 
 

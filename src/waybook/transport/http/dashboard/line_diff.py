@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
 from itertools import takewhile
 from typing import Final
 
@@ -17,18 +16,12 @@ MAX_CHANGED_LINES: Final = 1_000
 _CONTEXT_LINES: Final = 3
 
 
-class LineKind(StrEnum):
-    SAME = "same"
-    ADDED = "added"
-    REMOVED = "removed"
-    OMITTED = "omitted"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """The lines that differ between two texts."""
 
-    lines: Sequence[tuple[LineKind, str]] = ()
+    #: Each line is `same`, `added` or `removed`, or the number of `omitted` lines.
+    lines: Sequence[tuple[str, str]] = ()
     added: int = 0
     removed: int = 0
     note: str = ""
@@ -48,7 +41,7 @@ def result_text(result: Json) -> str:
 def compare_texts(old: str, new: str) -> Diff:
     r"""Return the changed lines between two texts, with a few unchanged lines around each.
 
-    >>> [(kind.value, line) for kind, line in compare_texts("a\nb", "a\nc").lines]
+    >>> compare_texts("a\nb", "a\nc").lines
     [('same', 'a'), ('removed', 'b'), ('added', 'c')]
     """
     if max(len(old), len(new)) > MAX_DIFF_LENGTH:
@@ -61,25 +54,23 @@ def compare_texts(old: str, new: str) -> Diff:
     # Skip the equal lines at the beginning and the end, except those next to a change.
     skipped, kept = max(0, head - _CONTEXT_LINES), max(0, tail - _CONTEXT_LINES)
     before, after = before[skipped : len(before) - kept], after[skipped : len(after) - kept]
-    lines: list[tuple[LineKind, str]] = []
+    lines: list[tuple[str, str]] = []
     at = -skipped
     matcher = SequenceMatcher(None, before, after)
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         if group[0][1] > at:
-            lines.append((LineKind.OMITTED, str(group[0][1] - at)))
+            lines.append(("omitted", str(group[0][1] - at)))
         for tag, start, end, new_start, new_end in group:
             if tag == "equal":
-                lines += [(LineKind.SAME, line) for line in before[start:end]]
+                lines += [("same", line) for line in before[start:end]]
                 continue
-            lines += [(LineKind.REMOVED, line) for line in before[start:end]]
-            lines += [(LineKind.ADDED, line) for line in after[new_start:new_end]]
+            lines += [("removed", line) for line in before[start:end]]
+            lines += [("added", line) for line in after[new_start:new_end]]
         at = group[-1][2]
     if lines and len(before) + kept > at:
-        lines.append((LineKind.OMITTED, str(len(before) + kept - at)))
+        lines.append(("omitted", str(len(before) + kept - at)))
     kinds = [kind for kind, _ in lines]
-    return Diff(
-        lines=lines, added=kinds.count(LineKind.ADDED), removed=kinds.count(LineKind.REMOVED)
-    )
+    return Diff(lines=lines, added=kinds.count("added"), removed=kinds.count("removed"))
 
 
 def _common_length(before: Sequence[str], after: Sequence[str]) -> int:

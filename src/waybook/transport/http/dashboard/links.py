@@ -32,7 +32,7 @@ from waybook.app.queries.plans.plan_snapshot import (
     snapshot_file,
     style_hashes,
 )
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, Unauthenticated, WaybookError
@@ -44,20 +44,14 @@ from waybook.transport.http.dashboard.inbox import (
     FEEDBACK_REQUIRED_MESSAGE,
     STAGE_FEEDBACK_REQUIRED_MESSAGE,
     DecisionOutcome,
-    FeedbackCard,
     FormInput,
-    decided_card,
+    decision_card,
     feedback_card,
 )
 from waybook.transport.http.dashboard.page import PageRequest, error_message, is_number, redirect
-from waybook.transport.http.html.layout import error_page, redirect_page, render_template
+from waybook.transport.http.html.layout import error_page, redirect_page, render_form
 from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import (
-    client_address_of,
-    csrf_token,
-    mask_token,
-    set_csrf_cookie,
-)
+from waybook.transport.http.request_checks import client_address_of
 from waybook.transport.http.responses import http_status
 
 _DECISION_LABELS: Final = {
@@ -102,9 +96,7 @@ async def find_by_secret(
 def _reason_unusable(link: AccessLink) -> str | None:
     if link.is_revoked:
         return "This link was revoked."
-    if link.is_expired:
-        return "This link has expired."
-    return None
+    return "This link has expired." if link.is_expired else None
 
 
 def _private(reply: Response) -> Response:
@@ -120,12 +112,10 @@ def _context(page: PageRequest, link: AccessLink) -> RequestContext:
 def _render(
     request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
 ) -> Response:
-    reason, token = _reason_unusable(link), csrf_token(request)
-    values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
+    reason = _reason_unusable(link)
+    values = {**shown, "link": link, "reason": reason}
     code = HTTPStatus.GONE if reason else status
-    reply = render_template(request, name, values, status_code=code)
-    set_csrf_cookie(request, reply, token)
-    return _private(reply)
+    return _private(render_form(request, name, values, status_code=code))
 
 
 async def _submit(
@@ -182,7 +172,7 @@ async def action_link_page(find: FindLink, page: PageRequest) -> Response:
         review = await read_review(ctx, link.review_id or "")
         evidence = (await read_evidence(ctx, [review.id]))[review.id]
         is_late = status != HTTPStatus.OK
-        card = decided_card(review, typed, too_late=is_late, evidence=evidence)
+        card = decision_card(review, evidence, typed, too_late=is_late)
     shown: dict[str, object] = {
         "card": card,
         "decision": decision,
@@ -213,35 +203,28 @@ async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
         if refused is None:
             return redirect(page.request.url.path)
         typed, status = refused
-    ctx = _context(page, link)
-    detail = await read_run_detail(ctx, link.run_id or "", RunInclude.NOTHING)
-    is_late = status == HTTPStatus.CONFLICT
-    shown = {
-        "card": await _stage_card(ctx, detail, link.stage or "", typed, is_late=is_late),
-        "is_canceled": detail.run.canceled_at is not None,
-        "now": detail.now,
-    }
-    return _render(page.request, "feedback_link", link, shown, status)
-
-
-async def _stage_card(
-    ctx: RequestContext, detail: RunDetail, slug: str, typed: FormInput, *, is_late: bool
-) -> FeedbackCard:
-    pending = await read_pending_stage(ctx, detail.run.id, slug)
+    ctx, run_id, slug = _context(page, link), link.run_id or "", link.stage or ""
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    pending, stage = await read_pending_stage(ctx, run_id, slug), detail.run.stages[slug]
     (documents,) = await read_stage_documents(ctx, [pending])
-    stage = detail.run.stages[slug]
     card = feedback_card(pending, documents, typed)
-    card = replace(card, since=stage.completed_at or card.since)
-    if stage.feedback is None:
-        return card
     outcome = DecisionOutcome(
         by=stage.feedback_by or "another user",
         text="gave feedback",
         at=stage.feedback_at,
         feedback=stage.feedback,
-        too_late=is_late,
+        too_late=status == HTTPStatus.CONFLICT,
     )
-    return replace(card, outcome=outcome)
+    shown = {
+        "card": replace(
+            card,
+            since=stage.completed_at or card.since,
+            outcome=outcome if stage.feedback is not None else None,
+        ),
+        "is_canceled": detail.run.canceled_at is not None,
+        "now": detail.now,
+    }
+    return _render(page.request, "feedback_link", link, shown, status)
 
 
 async def share_page(page: PageRequest) -> Response:

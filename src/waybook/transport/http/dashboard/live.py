@@ -7,8 +7,8 @@ content itself.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -20,7 +20,7 @@ from waybook.transport.gateway import StreamLimiter
 from waybook.transport.http.authentication import reauthenticate
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import PAGE_HEADERS
-from waybook.transport.http.responses import http_status, json_response, retry_after_header
+from waybook.transport.http.responses import answer_error_response
 
 HEARTBEAT_SECONDS: Final = 15.0
 _MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
@@ -41,43 +41,37 @@ async def pending_count(page: PageRequest) -> Response:
     return await page.render("waiting")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveUpdates:
-    dispatcher: Dispatcher
-    authenticate: Callable[[Request], Awaitable[Caller]]
-    listeners: StreamLimiter = field(
-        default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
-    )
+def live_endpoint(
+    dispatcher: Dispatcher, authenticate: Callable[[Request], Awaitable[Caller]]
+) -> Callable[[Request], Awaitable[Response]]:
+    bus, streams = dispatcher.services.bus, StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
 
-    async def stream(self, request: Request) -> Response:
-        caller = await self.authenticate(request)
-        if full := self.listeners.limit_error(caller.org_id):
-            return json_response(
-                full.as_json(), http_status(full.code), retry_after_header(full.details)
-            )
-        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        events = self._stream_events(request, caller, since[:_MAX_POSITION_LENGTH])
-        return StreamingResponse(events, headers=_STREAMED, media_type="text/event-stream")
-
-    async def _stream_events(
-        self, request: Request, caller: Caller, since: str
-    ) -> AsyncIterator[str]:
-        feed, bus = ChangeFeed(), self.dispatcher.services.bus
-        checked_at = time.monotonic()
-        if self.listeners.limit_error(caller.org_id):
+    async def events(request: Request, org_id: UUID, since: str) -> AsyncIterator[str]:
+        feed, checked_at = ChangeFeed(), time.monotonic()
+        if streams.limit_error(org_id):
             # Too many streams are open, so end this one. The browser gets an error when it
             # reconnects.
             return
-        with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
-            yield _event(bus.position(caller.org_id), "hello", *feed.take())
+        with streams.acquire(org_id), bus.subscription(org_id, feed, since):
+            yield _event(bus.position(org_id), "hello", *feed.take())
             while not feed.has_ended:
                 topics = await feed.read(HEARTBEAT_SECONDS)
                 if time.monotonic() - checked_at >= REAUTH_SECONDS:
                     checked_at = time.monotonic()
                     if not await reauthenticate(request):
                         return
-                yield _event(bus.position(caller.org_id), *topics or ("beat",))
+                yield _event(bus.position(org_id), *topics or ("beat",))
                 await asyncio.sleep(_MIN_EVENT_INTERVAL_SECONDS)
+
+    async def stream(request: Request) -> Response:
+        org_id = (await authenticate(request)).org_id
+        if full := streams.limit_error(org_id):
+            return answer_error_response(full.as_json())
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        sent = events(request, org_id, since[:_MAX_POSITION_LENGTH])
+        return StreamingResponse(sent, headers=_STREAMED, media_type="text/event-stream")
+
+    return stream
 
 
 def _event(position: str, *topics: str) -> str:

@@ -14,7 +14,6 @@ from waybook.app.queries.documents import latest_outputs, plan_outputs, read_out
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_export import export_json, plan_report_text, read_plan_rows
-from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.layout_worker import DrawingJob, layout_cost
 from waybook.core.file_names import safe_file_name
 from waybook.dag.diagram.svg import Drawing, export_drawing
@@ -32,14 +31,8 @@ _CHARACTERS_PER_COST: Final = 50
 
 
 async def output_list(page: PageRequest) -> Response:
-    behind = page.query("behind")
-    outputs, cursor = await latest_outputs(await page.context(), behind)
-    return await page.render(
-        "outputs",
-        outputs=outputs,
-        first=behind is None,
-        further=page.url_with(behind=cursor) if cursor else None,
-    )
+    outputs, cursor = await latest_outputs(await page.context(), page.query("behind"))
+    return await page.render("outputs", outputs=outputs, **page.list_links("behind", cursor))
 
 
 async def plan_output_list(page: PageRequest) -> Response:
@@ -52,26 +45,25 @@ async def output_page(page: PageRequest) -> Response:
     ctx = await page.context()
     output = await read_output(ctx, page.path("output_id"))
     name, versions = await plan_outputs(ctx, output.plan_id)
-    cost = min(len(output.content), MAX_SHOWN_LENGTH) // _CHARACTERS_PER_COST
-    content = await page.run_costly(cost, lambda: _content(output))
+    shown = output.content[:MAX_SHOWN_LENGTH]
+    omitted = len(output.content) - len(shown)
+
+    def content() -> dict[str, Any]:
+        kind = output.media_type.partition(";")[0].strip().lower()
+        html, table = document_html(shown) if kind in MARKDOWN else None, None
+        if separator := _SEPARATORS.get(kind):
+            table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
+        return {"html": html, "table": table}
+
     return await page.render(
         "output",
         output=output,
         plan_name=name,
         versions=[item for item in versions if item.title == output.title][:MAX_VERSIONS],
-        **content,
+        text=shown,
+        omitted=omitted,
+        **await page.run_costly(len(shown) // _CHARACTERS_PER_COST, content),
     )
-
-
-def _content(output: ReadableOutput) -> dict[str, Any]:
-    kind = output.media_type.partition(";")[0].strip().lower()
-    shown = output.content[:MAX_SHOWN_LENGTH]
-    omitted = len(output.content) - len(shown)
-    table = None
-    if separator := _SEPARATORS.get(kind):
-        table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
-    html = document_html(shown) if kind in MARKDOWN else None
-    return {"html": html, "table": table, "text": shown, "omitted": omitted}
 
 
 def parse_table(text: str, separator: str) -> dict[str, Any] | None:

@@ -1,25 +1,33 @@
-"""The front page (the overview), and lists of plans and runs with their filters.
+"""The front page (the overview), lists of plans and runs with their filters, and the search.
 
 The overview shows work that needs a person, has problems, is running, or has finished.
 """
 
 import re
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
+from waybook.app.queries.search import (
+    ArtifactRow,
+    HitKind,
+    SearchGroup,
+    SearchHit,
+    read_research_item,
+    search_everything,
+)
 from waybook.app.queries.work_list import (
     OPEN,
     ListOrder,
     PlanFilter,
-    PlanPage,
     RunFilter,
     list_runs,
     plan_summaries,
@@ -32,6 +40,7 @@ from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
+from waybook.transport.http.html.layout import run_document_url, to_rich_text
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
@@ -147,30 +156,26 @@ async def plan_list(page: PageRequest) -> Response:
             before=before,
         ),
     )
+    counts: dict[str, int] = {OPEN: results.open, ALL: results.total}
+    counts |= {name: results.counts[name] for name in PlanState if results.counts.get(name)}
+    # The chosen state is listed even without plans.
+    counts.setdefault(state, 0)
+    texts = {}
+    for name, count in counts.items():
+        states = [s for s in PlanState if name in {ALL, s} or (name == OPEN and s in OPEN_STATES)]
+        texts[name] = f"{count:,}" + ("+" if results.is_minimum(*states) else "")
     return await page.render(
         "plans",
-        filters={"state": state, "text": text, "mine": mine, "before": before},
+        filters={"state": state, "text": text, "mine": mine},
         filtered=bool(text or mine or before or state not in {OPEN, ALL}),
         url_with=page.url_with,
         results=results,
-        counts=_state_counts(state, results),
-        older=page.url_with(before=results.last.id) if results.last else None,
+        counts=texts,
+        **page.list_links("before", results.last.id if results.last else None),
         resume=lambda plan_id: RESUME_PLAN.text.format(planId=plan_id).strip(),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
-
-
-def _state_counts(chosen: str, page: PlanPage) -> dict[str, str]:
-    """Return the number of plans by state. The chosen state is listed even without plans."""
-    counts: dict[str, int] = {OPEN: page.open, ALL: page.total}
-    counts |= {state: page.counts[state] for state in PlanState if page.counts.get(state)}
-    counts.setdefault(chosen, 0)
-    texts = {}
-    for name, count in counts.items():
-        states = [s for s in PlanState if name in {ALL, s} or (name == OPEN and s in OPEN_STATES)]
-        texts[name] = f"{count:,}" + ("+" if page.is_minimum(*states) else "")
-    return texts
 
 
 def mcp_url(request: Request) -> str:
@@ -192,7 +197,102 @@ async def run_list(page: PageRequest) -> Response:
         runs=runs,
         states=_RUN_STATES,
         filters=filters,
-        first=filters.before is None,
-        further=page.url_with(before=runs[-1].id) if has_more else None,
-        newest=page.url_with(before=None),
+        **page.list_links("before", runs[-1].id if has_more else None),
     )
+
+
+_MAX_HITS: Final = 10
+_MAX_OPTIONS: Final = 4
+
+HEADINGS: Final = {
+    HitKind.PLAN: "Plans",
+    HitKind.RUN: "Runs",
+    HitKind.STEP: "Steps",
+    HitKind.RESULT: "Results",
+    HitKind.DOCUMENT: "Documents",
+    HitKind.RESEARCH: "Research",
+    HitKind.WORKFLOW: "Workflows",
+}
+
+
+#: Names and paths of the commands of the palette.
+COMMANDS: Final = (
+    ("Go to overview", "/"),
+    ("Go to inbox", "/inbox"),
+    ("Open plan list", "/plans"),
+    ("Open run list", "/runs"),
+    ("Create a plan", "/plans/new"),
+    ("Start a run", "/runs/new"),
+    ("Open workflows", "/dags"),
+    ("Open outputs", "/outputs"),
+    ("Open agents", "/agents"),
+    ("Open cost", "/cost"),
+    ("Open audit", "/audit"),
+    ("Open tool calls", "/calls"),
+    ("Open server health", "/health"),
+    ("Manage users and tokens", "/tokens"),
+)
+
+
+async def search_page(page: PageRequest) -> Response:
+    text, error = page.query("q") or "", None
+    is_palette = page.query("part") == "options"
+    groups: Sequence[SearchGroup] = ()
+    try:
+        groups = await search_everything(
+            await page.context(),
+            text,
+            limit=_MAX_OPTIONS if is_palette else _MAX_HITS,
+            # Search by meaning only for the results page. The palette searches while the user
+            # types, and there the search by meaning does not help.
+            semantic=not is_palette,
+        )
+    except InvalidInput as refused:
+        error = refused.message
+    return await page.render(
+        "search",
+        status=400 if error else 200,
+        text=text,
+        groups=groups,
+        error=error,
+        headings=HEADINGS,
+        url_of=_hit_url,
+        commands=[item for item in COMMANDS if _is_match(item[0], text)] if is_palette else (),
+        everything=f"/search?{urlencode({'q': text})}" if text else "/search",
+    )
+
+
+async def research_page(page: PageRequest) -> Response:
+    """Show a stored artifact or source."""
+    item, sources = await read_research_item(await page.context(), page.path("research_id"))
+    artifact = item if isinstance(item, ArtifactRow) else None
+    content = to_rich_text(artifact.content) if artifact else None
+    return await page.render(
+        "research", item=item, artifact=artifact, sources=sources, content=content
+    )
+
+
+def _hit_url(hit: SearchHit) -> str:
+    if hit.kind is HitKind.DOCUMENT and hit.run_id and hit.resource_id:
+        return run_document_url(hit.run_id, hit.resource_id)
+    step = f"/plans/{hit.plan_id}/steps/{hit.step_id}"
+    return {
+        HitKind.PLAN: f"/plans/{hit.id}",
+        HitKind.RUN: f"/runs/{hit.id}",
+        HitKind.STEP: step,
+        HitKind.RESULT: f"{step}#result",
+        # Link to the job that produced the document, because the document may have no page.
+        HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
+        HitKind.RESEARCH: f"/research/{hit.id}",
+        HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",
+    }[hit.kind]
+
+
+def _is_match(name: str, text: str) -> bool:
+    """Return whether words of a name begin with all words of the text.
+
+    >>> _is_match("Go to inbox", "inb"), _is_match("Go to inbox", "to box")
+    (True, False)
+    """
+    words = name.lower().split()
+    return all(any(word.startswith(part) for word in words) for part in text.lower().split())

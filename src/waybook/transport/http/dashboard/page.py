@@ -6,7 +6,7 @@ These functions read data and forms, render templates, and show errors.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
@@ -23,16 +23,9 @@ from waybook.core.decision_context import Scope
 from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.errors import WaybookError
 from waybook.transport.errors import code_of
-from waybook.transport.http.html.layout import error_page, render_template, wants_html
-from waybook.transport.http.request_checks import (
-    csrf_token,
-    mask_token,
-    read_form,
-    safe_return_path,
-    set_csrf_cookie,
-)
-from waybook.transport.http.requests import answer_error_response
-from waybook.transport.http.responses import http_status, retry_after_header
+from waybook.transport.http.html.layout import error_reply, render_form
+from waybook.transport.http.request_checks import read_form, safe_return_path
+from waybook.transport.http.responses import http_status
 
 T = TypeVar("T")
 
@@ -96,12 +89,28 @@ class PageRequest:
         # PostgreSQL text cannot contain NUL.
         return text.replace("\0", "") or None
 
+    def number(self, name: str) -> int | None:
+        """Return a query parameter that is a number, or None."""
+        text = self.request.query_params.get(name, "")
+        return int(text[:9]) if text.isascii() and text.isdecimal() else None
+
     def url_with(self, **changes: str | int | None) -> str:
         """Return the URL of this page with other query parameters. None removes a parameter."""
         params = {**self.request.query_params, **changes}
         kept = {k: v for k, v in params.items() if k not in _NEVER_KEPT and v not in {None, ""}}
         path = self.request.url.path
         return f"{path}?{urlencode(kept)}" if kept else path
+
+    def list_links(self, name: str, cursor: str | None) -> dict[str, Any]:
+        """Return template values for links to other pages of a list.
+
+        The query parameter `name` has the cursor of the shown page, and `cursor` is the next one.
+        """
+        return {
+            "first": self.query(name) is None,
+            "further": self.url_with(**{name: cursor}) if cursor else None,
+            "newest": self.url_with(**{name: None}),
+        }
 
     async def form(self) -> SubmittedForm:
         return SubmittedForm(await read_form(self.request))
@@ -152,18 +161,14 @@ class PageRequest:
 
     async def render(self, template: str, /, *, status: int = 200, **shown: object) -> HTMLResponse:
         pending = await count_pending(await self.context())
-        token = csrf_token(self.request)
         framed = {
             "waiting": pending.total,
             "failed_stages": pending.failed_stages,
             "now": pending.now,
-            "token": mask_token(token),
             "position": self.request.state.position,
             **shown,
         }
-        reply = render_template(self.request, template, framed, status_code=status)
-        set_csrf_cookie(self.request, reply, token)
-        return reply
+        return render_form(self.request, template, framed, status_code=status)
 
 
 Handler: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
@@ -182,11 +187,7 @@ def page_endpoint(
                 params[name] = require_id(_PATH_KINDS[name], params[name])
             return await handler(page)
         except WaybookError as error:
-            if not wants_html(request):
-                return answer_error_response(error.as_json())
-            reply = error_page(request, http_status(error.code), error.message)
-            reply.headers.update(retry_after_header(error.details))
-            return reply
+            return error_reply(request, error)
 
     return endpoint
 

@@ -21,13 +21,11 @@ from waybook.transport.http.dashboard import (
     operations,
     outputs,
     overview,
-    search,
-    tokens,
     work_actions,
 )
 from waybook.transport.http.dashboard.page import Handler, page_endpoint
 from waybook.transport.http.dashboard.plans import plan_page, step_page
-from waybook.transport.http.dashboard.runs import run_page, run_work, start_run
+from waybook.transport.http.dashboard.runs import run_page, run_work
 from waybook.transport.http.html.assets import serve_asset
 from waybook.transport.http.rate_limits import FailedCredentials
 
@@ -47,13 +45,13 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/runs/{run_id}/steps/{stage}/{step_key}": run_work.step_page,
     "/runs/{run_id}/jobs/{job_id}": run_work.job_page,
     "/runs/{run_id}/export.{ending}": outputs.export_run,
-    "/dags": start_run.workflow_list,
-    "/dags/{slug:path}": start_run.workflow_page,
+    "/dags": work_actions.workflow_list,
+    "/dags/{slug:path}": work_actions.workflow_page,
     "/agents": audit.agent_list,
     "/agents/{agent}": audit.agent_page,
     "/cost": operations.cost_page,
-    "/search": search.search_page,
-    "/research/{research_id}": search.research_page,
+    "/search": overview.search_page,
+    "/research/{research_id}": overview.research_page,
     "/outputs": outputs.output_list,
     "/plans/{plan_id}/outputs": outputs.plan_output_list,
     "/outputs/{output_id}": outputs.output_page,
@@ -70,7 +68,7 @@ FORMS: Final[Mapping[str, Handler]] = {
     "/plans/{plan_id}/cancel": partial(work_actions.cancel_page, "plan"),
     "/plans/{plan_id}/share": links.share_page,
     "/runs/{run_id}/cancel": partial(work_actions.cancel_page, "run"),
-    "/tokens": tokens.tokens_page,
+    "/tokens": operations.tokens_page,
 }
 ACTIONS: Final[Mapping[str, Handler]] = {
     "/rescue": overview.rescue,
@@ -104,7 +102,7 @@ def dashboard_routes(
         f"{action}/{FEEDBACK_ACTION}": partial(links.feedback_link_page, find),
         f"{action}/{{decision}}": partial(links.action_link_page, find),
         "/plans/new": partial(work_actions.new_plan_page, data_dir),
-        "/runs/new": start_run.start_run_page,
+        "/runs/new": work_actions.start_run_page,
     }
     more: dict[str, Handler] = {
         snapshot: partial(links.snapshot_page, find),
@@ -117,6 +115,6 @@ def dashboard_routes(
         *routes({**PAGES, **more}, "GET"),
         *routes(FORMS, "GET", "POST"),
         *routes(ACTIONS, "POST"),
-        Route("/live", live.LiveUpdates(dispatcher, caller).stream),
+        Route("/live", live.live_endpoint(dispatcher, caller)),
         Route("/static/{version}/{name}", serve_asset),
     ]

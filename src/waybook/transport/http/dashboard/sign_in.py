@@ -3,6 +3,7 @@
 The page does not say why a token is invalid, because only an attacker would benefit.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -30,24 +31,20 @@ from waybook.integrations.oidc_login import (
     exchange_code,
     new_attempt,
 )
-from waybook.transport.http.browser_session import (
+from waybook.transport.http.authentication import (
     FLOW,
     SESSION,
-    LoginThrottle,
     delete_cookie,
     read_cookie,
     set_flow_cookie,
     set_session_cookie,
 )
-from waybook.transport.http.html.layout import redirect_page, render_template
-from waybook.transport.http.rate_limits import FailedCredentials
+from waybook.transport.http.html.layout import redirect_page, render_form
+from waybook.transport.http.rate_limits import FailedCredentials, LoginThrottle
 from waybook.transport.http.request_checks import (
     client_address_of,
-    csrf_token,
-    mask_token,
     read_form,
     safe_return_path,
-    set_csrf_cookie,
 )
 from waybook.transport.http.responses import http_status
 
@@ -89,44 +86,30 @@ class SignInPage:
 
     async def browser(self, request: Request) -> Caller | None:
         """Return the user who is signed in with this browser, or None."""
-        secret = read_cookie(request, SESSION)
-        if not secret:
-            return None
         try:
-            # Open pages request `/live` by themselves, so this does not count as activity of the
-            # user.
-            caller, person = await authenticate_session(
-                self.services, secret, notes=request.url.path != "/live"
-            )
+            return await self.signed_in(request)
         except Unauthenticated:
             return None
-        request.state.person = person
+
+    async def signed_in(self, request: Request) -> Caller:
+        secret = read_cookie(request, SESSION)
+        if not secret:
+            raise Unauthenticated
+        # Open pages request `/live` by themselves, so this does not count as activity of the user.
+        caller, request.state.person = await authenticate_session(
+            self.services, secret, notes=request.url.path != "/live"
+        )
         return caller
 
     async def form(self, request: Request) -> Response:
         then = safe_return_path(request.query_params.get("then"), "/")
-        if await self._is_signed_in(request):
-            return RedirectResponse(then, HTTPStatus.SEE_OTHER)
-        return self._page(request, then)
-
-    async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid.
-
-        An unknown session counts as a failed attempt.
-        """
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
-        if not secret:
-            return False
-        try:
-            with self.failures.lookup(address, secret):
-                await self._session(request)
-        except (RateLimited, Unauthenticated):
-            return False
-        return True
-
-    async def _session(self, request: Request) -> None:
-        if await self.browser(request) is None:
-            raise Unauthenticated
+        if secret:
+            # An unknown session counts as a failed attempt.
+            with suppress(RateLimited, Unauthenticated), self.failures.lookup(address, secret):
+                await self.signed_in(request)
+                return RedirectResponse(then, HTTPStatus.SEE_OTHER)
+        return self._page(request, then)
 
     async def by_token(self, request: Request) -> Response:
         try:
@@ -221,9 +204,6 @@ class SignInPage:
     def _page(
         self, request: Request, then: str, error: str = "", status: int = HTTPStatus.OK
     ) -> Response:
-        token = csrf_token(request)
         oidc_url = f"{SIGN_IN_PATH}/oidc?then={quote(then, safe='')}" if self._has_issuer else None
-        shown = {"token": mask_token(token), "then": then, "fault": error, "elsewhere": oidc_url}
-        reply = render_template(request, "sign_in", shown, status_code=status)
-        set_csrf_cookie(request, reply, token)
-        return reply
+        shown = {"then": then, "fault": error, "elsewhere": oidc_url}
+        return render_form(request, "sign_in", shown, status_code=status)

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.dag.diagram.svg import style_sheet
+from waybook.transport.http.connection import accepts_gzip, gzip_text
 from waybook.transport.http.request_checks import index_headers
-from waybook.transport.http.response_send import accepts_gzip, gzip_text
 
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
@@ -39,34 +39,18 @@ def read_asset(name: str) -> str:
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
-        return _minify_styles(text + style_sheet() if name == "waybook.css" else text)
+        styles = text + style_sheet() if name == "waybook.css" else text
+        return _COMMENT.sub("", styles).replace("\n", "")
     if name not in _OWN_SCRIPTS:
         return text
+    lines = (line for line in map(str.strip, text.splitlines()) if line)
+    script = "\n".join(line for line in lines if not line.startswith("//"))
     # In a script, `asset:NAME` becomes the versioned URL of that asset.
-    return _ASSET.sub(lambda asset: asset_url(asset[1]), _minify(text))
+    return _ASSET.sub(lambda asset: asset_url(asset[1]), script)
 
 
 _ASSET: Final = re.compile(r"asset:([\w.]+)")
 _COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
-
-
-def _minify_styles(styles: str) -> str:
-    r"""Return a style sheet without comments and line breaks.
-
-    >>> _minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
-    'a{b:c}d{e:f}'
-    """
-    return _COMMENT.sub("", styles).replace("\n", "")
-
-
-def _minify(script: str) -> str:
-    r"""Return a script without leading whitespace and comment lines.
-
-    >>> _minify("// Why.\nif (a)\n  b();\n")
-    'if (a)\nb();'
-    """
-    lines = map(str.strip, script.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 @cache

@@ -30,9 +30,17 @@ from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import END_MARK, MARK
 from waybook.dag.templates.filters import json_to_markdown
 from waybook.dag.templates.rendering import markdown_to_html
+from waybook.errors import WaybookError
 from waybook.json_values import Json
 from waybook.transport.http.html.assets import asset_url
-from waybook.transport.http.request_checks import csrf_token, mask_token, safe_return_path
+from waybook.transport.http.request_checks import (
+    SECURITY_HEADERS,
+    csrf_token,
+    mask_token,
+    safe_return_path,
+    set_csrf_cookie,
+)
+from waybook.transport.http.responses import answer_error_response, http_status, retry_after_header
 
 
 def run_step_url(run_id: str, stage: str, key: str) -> str:
@@ -94,13 +102,11 @@ _CONTENT_SECURITY_POLICY: Final = (
     "frame-ancestors 'none'"
 )
 PAGE_HEADERS: Final = {
+    **SECURITY_HEADERS,
     "cache-control": "no-store",
     "content-security-policy": _CONTENT_SECURITY_POLICY,
     "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
 }
 
 _ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
@@ -113,9 +119,9 @@ def icon(name: str) -> Markup:
     return drawn.format(f"M0 0{_ICONS.get(name) or symbol_for(name).icon}")
 
 
-def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
+def status_badge(name: str, *, word: str = "") -> Markup:
     drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
-    return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
+    return drawn.format(name, icon(name), word or symbol_for(name).label)
 
 
 def status_mark(name: str) -> Markup:
@@ -374,6 +380,17 @@ def render_template(
     return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
 
+def render_form(
+    request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
+) -> HTMLResponse:
+    """Render a page with forms, and set the cookie with their CSRF token."""
+    token = csrf_token(request)
+    shown = {"token": mask_token(token), **view}
+    reply = render_template(request, name, shown, status_code=status_code)
+    set_csrf_cookie(request, reply, token)
+    return reply
+
+
 #: A text with more characters or more lines is shown folded.
 LONG, TALL = 700, 14
 #: Maximum number of characters of a text that a page shows.
@@ -439,7 +456,9 @@ def wants_html(request: Request) -> bool:
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
-def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
+def error_page(
+    request: Request, status_code: int, message: str, headers: Mapping[str, str] | None = None
+) -> HTMLResponse:
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
@@ -451,7 +470,17 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
         "retry_url": str(request.url.replace(scheme="", netloc="")) if retried else None,
     }
     shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}
-    return render_template(request, "error", shown, status_code=status)
+    reply = render_template(request, "error", shown, status_code=status)
+    reply.headers.update(headers or {})
+    return reply
+
+
+def error_reply(request: Request, error: WaybookError) -> Response:
+    """Return an error as a page or, for programs, as JSON."""
+    if not wants_html(request):
+        return answer_error_response(error.as_json())
+    headers = retry_after_header(error.details)
+    return error_page(request, http_status(error.code), error.message, headers)
 
 
 def redirect_page(request: Request, then: str) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
@@ -34,7 +34,6 @@ from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import (
-    BudgetShare,
     last_heartbeat,
     latest,
     shares,
@@ -73,12 +72,9 @@ _MAX_PAST_STEPS: Final = 200
 
 
 async def plan_page(page: PageRequest) -> Response:
-    ctx, number = await page.context(), page.request.query_params.get("page", "")
+    ctx = await page.context()
     detail = await read_plan_detail(
-        ctx,
-        page.path("plan_id"),
-        PlanInclude.PAGE,
-        page=int(number[:9]) if number.isascii() and number.isdecimal() else None,
+        ctx, page.path("plan_id"), PlanInclude.PAGE, page=page.number("page")
     )
     review = detail.review_record
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
@@ -101,24 +97,25 @@ def plan_content(
             (step, gap, last_heartbeat(step), stall_threshold(plan, step, detail.stall_threshold))
             for step, gap in detail.stalled
         ],
-        "card": decision_card(review, evidence=evidence) if review else None,
+        "card": decision_card(review, evidence) if review else None,
         "map": Markup(mark_drawing(render(_map_job(detail)) if svg is None else svg)),  # noqa: S704
         "map_center": center or "",
         "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
         "timeline": build_timeline(detail.status_changes, detail.now),
         "outputs": latest(detail.outputs),
-        "budget": [_budget_line(s) for s in shares(plan.budget, plan.usage)] if plan.budget else (),
+        "budget": [
+            (
+                f"${to_dollars(share.used):,.2f} of ${to_dollars(share.of):,.2f} money"
+                if share.name == "costUsd"
+                else f"{share.used:,} of {share.of:,} tokens",
+                share.percent,
+                warning(share),
+            )
+            for share in (shares(plan.budget, plan.usage) if plan.budget else ())
+        ],
         "history": history_lines(detail.history),
         "modifiable": plan.status in MODIFIABLE,
     }
-
-
-def _budget_line(share: BudgetShare) -> tuple[str, int, str | None]:
-    if share.name == "costUsd":
-        text = f"${to_dollars(share.used):,.2f} of ${to_dollars(share.of):,.2f} money"
-    else:
-        text = f"{share.used:,} of {share.of:,} tokens"
-    return text, share.percent, warning(share)
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
@@ -151,53 +148,32 @@ def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, s
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    x: int
-    width: int
-    status: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StepTimeline:
-    segments: tuple[_Segment, ...] = ()
-    worked: timedelta | None = None
-    waited: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Timeline:
-    lines: dict[str, _StepTimeline]
-    worked: timedelta
-    cuts: tuple[int, ...]
-
-    def line(self, step_id: str) -> _StepTimeline:
-        return self.lines.get(step_id, _EMPTY)
-
-
-_EMPTY: Final = _StepTimeline()
-
-
-def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> _Timeline:
+def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[str, Any]:
+    """Return the periods of work of each step as segments of a line."""
     spans_by_step = spans_of(changes, now)
     axis = Axis([span for spans in spans_by_step.values() for span in spans])
     lines = {}
     for step_id, spans in spans_by_step.items():
         segments = []
         for span in spans:
-            left, right = (
-                axis.column(span.start, WIDTH),
-                axis.column(span.end, WIDTH),
-            )
-            width = max(right - left, _MIN_SEGMENT_WIDTH)
+            left = axis.column(span.start, WIDTH)
+            width = max(axis.column(span.end, WIDTH) - left, _MIN_SEGMENT_WIDTH)
             word = _STATUS_WORDS.get(span.status, "worked on")
-            title = f"{word} {format_duration(span.length)}"
-            segments.append(_Segment(min(left, WIDTH - width), width, str(span.status), title))
-        lines[step_id] = _StepTimeline(
-            segments=tuple(segments), worked=time_spent(spans), waited=time_waited(spans) or None
-        )
-    return _Timeline(lines=lines, worked=axis.worked, cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))))
+            segments.append(
+                {
+                    "x": min(left, WIDTH - width),
+                    "width": width,
+                    "status": str(span.status),
+                    "title": f"{word} {format_duration(span.length)}",
+                }
+            )
+        lines[step_id] = {
+            "segments": segments,
+            "worked": time_spent(spans),
+            "waited": time_waited(spans) or None,
+        }
+    cuts = tuple(dict.fromkeys(axis.cuts(WIDTH)))
+    return {"lines": lines, "worked": axis.worked, "cuts": cuts}
 
 
 def _map_job(detail: PlanDetail) -> DrawingJob:
@@ -211,11 +187,16 @@ async def plan_history(page: PageRequest) -> Response:
     plan_id, seq, at = page.path("plan_id"), page.query("seq"), page.query("at")
     if seq and not (seq.isascii() and seq.isdecimal() and len(seq) <= len("1000000000")):
         raise InvalidInput("seq must be the number of an audit entry, such as 12", argument="seq")
+    try:
+        time = datetime.fromisoformat(at) if at else None
+    except ValueError:
+        message = "at must be a time such as 2026-11-17T14:00, in UTC"
+        raise InvalidInput(message, argument="at") from None
     past = await read_plan_history(
         await page.context(),
         plan_id,
         seq=int(seq) if seq else None,
-        at=_entry_time(at) if at else None,
+        at=time.replace(tzinfo=UTC) if time and not time.tzinfo else time,
     )
     svg = await page.picture(DrawingJob(past_drawing(past), _MAX_MAP_WIDTH))
     return await page.render(
@@ -228,15 +209,6 @@ async def plan_history(page: PageRequest) -> Response:
             for step_id, step in islice(past.steps.items(), _MAX_PAST_STEPS)
         ],
     )
-
-
-def _entry_time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        message = "at must be a time such as 2026-11-17T14:00, in UTC"
-        raise InvalidInput(message, argument="at") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 Modification: TypeAlias = dict[str, object]
@@ -323,7 +295,7 @@ async def _read(page: PageRequest) -> PlanDetail:
 
 async def _render(page: PageRequest, reply: FormReply | None = None) -> Response:
     detail = await _read(page)
-    plan, moved_to = detail.plan, page.query("moved") or ""
+    plan = detail.plan
     steps: dict[str, Step] = {step.id: step for step in plan.steps}
     order = reply.typed.get("order", "").split(",") if reply else []
     budget, cost = plan.budget, ""
@@ -339,7 +311,7 @@ async def _render(page: PageRequest, reply: FormReply | None = None) -> Response
         is_modifiable=plan.status in MODIFIABLE,
         budget={"tokens": str((budget and budget.tokens) or ""), "cost": cost},
         # The move button that the user pressed last gets the keyboard focus.
-        moved=int(moved_to[:9]) if moved_to.isascii() and moved_to.isdecimal() else None,
+        moved=page.number("moved"),
         way=page.query("way") or "",
     )
 

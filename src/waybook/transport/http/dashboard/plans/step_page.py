@@ -73,7 +73,6 @@ ACTIONS: Final = {
 }
 _SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
 NEW: Final = "new"
-_NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,6 @@ class _ConditionForm:
 
 def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
     """Return the forms for the conditions of a step, and the choices that the forms offer."""
-    arguments = _condition_arguments(detail)
     orders = {step.id: step.order for step in detail.plan.steps}
     stored = [_form(str(n), item, orders) for n, item in enumerate(_step_conditions(detail))]
     forms = [*stored, _ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
@@ -104,10 +102,9 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
     if reply and key is not None:
         shown = _ConditionForm(key=key, values=reply.typed, faults=reply.faults, is_open=True)
         forms = [shown if form.key == key and not form.text else form for form in forms]
-    json = orjson.dumps(arguments, option=orjson.OPT_INDENT_2).decode() if arguments else ""
     return {
         "forms": forms,
-        "json": json,
+        "json": _json(_condition_arguments(detail)) if stored else "",
         "operators": OPERATORS,
         "actions": ACTIONS,
         "fields": _SUGGESTED_FIELDS,
@@ -153,25 +150,23 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _Cond
     )
 
 
-def submitted_conditions(
-    detail: StepDetail, typed: Mapping[str, str]
-) -> tuple[list[Json], FormReply | None]:
-    """Return the changed conditions, or the old ones and the form with its errors."""
+def submitted_conditions(detail: StepDetail, typed: Mapping[str, str]) -> list[Json] | FormReply:
+    """Return the changed conditions, or the form with its errors."""
     conditions, key = _condition_arguments(detail), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
-    if "remove" in typed:
-        return [item for n, item in enumerate(conditions) if n != place], None
-    if faults := _faults(detail, typed):
-        reply = FormReply(
-            action="set_conditions",
-            typed=typed,
-            code="INVALID_INPUT",
-            message=_NOT_SAVED,
-            status=HTTPStatus.BAD_REQUEST,
-            faults=faults,
-        )
-        return conditions, reply
-    return [*conditions[:place], _arguments(detail, typed), *conditions[place + 1 :]], None
+    changed = []
+    if "remove" not in typed:
+        if faults := _faults(detail, typed):
+            return FormReply(
+                action="set_conditions",
+                typed=typed,
+                code="INVALID_INPUT",
+                message="The condition was not saved. Correct the marked fields.",
+                status=HTTPStatus.BAD_REQUEST,
+                faults=faults,
+            )
+        changed = [_arguments(detail, typed)]
+    return [*conditions[:place], *changed, *conditions[place + 1 :]]
 
 
 def _comparison(typed: Mapping[str, str]) -> Comparison:
@@ -253,9 +248,9 @@ async def step_page(page: PageRequest) -> Response:
     detail, action = await _read(page), field_text(fields, "action")
     modification, typed = _modification(detail, action, fields), typed_values(fields)
     if action == "set_conditions" and "condition" in fields:
-        conditions, refused = submitted_conditions(detail, typed)
-        if refused:
-            return await _render(page, detail, refused)
+        conditions = submitted_conditions(detail, typed)
+        if isinstance(conditions, FormReply):
+            return await _render(page, detail, conditions)
         modification["branchingConditions"] = conditions
     is_preview = "preview" in fields
     arguments = modification_arguments(detail.plan.id, fields, modification)
@@ -296,20 +291,17 @@ def _modification(detail: StepDetail, action: str, fields: FormData) -> Modifica
 
 
 def _preview_lines(detail: StepDetail, answer: Answer) -> list[str]:
-    named, diff = {str(step.id): step for step in detail.plan.steps}, answer.body.get("diff")
-    changes = [
-        change
-        for change in (diff if isinstance(diff, list) else ())
-        if isinstance(change, dict) and change["entity"] == "step"
-    ]
-    lines = [
-        f"step {named[change['id']].order} is removed" for change in changes if change["to"] is None
-    ]
-    lines += [
-        f"step {named[change['id']].order} becomes step {change['to']}"
-        for change in changes
-        if change["field"] == "order" and change["id"] in named
-    ]
+    orders, diff = {str(s.id): s.order for s in detail.plan.steps}, answer.body.get("diff")
+    removed, moves = list[str](), list[str]()
+    for change in diff if isinstance(diff, list) else ():
+        if not isinstance(change, dict) or change["entity"] != "step":
+            continue
+        order = orders.get(change["id"])
+        if change["to"] is None:
+            removed.append(f"step {order} is removed")
+        if change["field"] == "order" and order is not None:
+            moves.append(f"step {order} becomes step {change['to']}")
+    lines = [*removed, *moves]
     more = len(lines) - _MAX_PREVIEW_LINES
     return [*lines[:_MAX_PREVIEW_LINES], f"and {more} more move"] if more > 0 else lines
 
@@ -337,7 +329,7 @@ async def _render(
         result=_submitted(result.summary) if result else None,
         report=_submitted(result.report) if result else None,
         round=round_of(plan, step),
-        line=build_timeline(detail.status_changes, detail.now).line(step.id),
+        line=build_timeline(detail.status_changes, detail.now)["lines"].get(step.id),
         attempts=[
             *zip(
                 spans_of(detail.status_changes, detail.now).get(step.id, ()),

@@ -232,7 +232,11 @@ def run_map(
         focus, drawn = next(urgent, lane.steps[0].key), lane
         if exceeds(lane, _MAX_BOXES):
             places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
-            drawn, key = _window(lane, statuses, places.get(near or ""), focus)
+            key = places.get(near or "", focus)
+            drawn = steps_around(lane, key, _MAX_BOXES)
+            # Do not draw only completed steps.
+            if all(statuses.get(step.key) == "completed" for step in drawn.steps):
+                key, drawn = focus, steps_around(lane, focus, _MAX_BOXES)
             drawn_near = drawn_near or next(place for place in places if places[place] == key)
         omitted += len(lane.steps) - len(drawn.steps)
         lanes.append(drawn)
@@ -261,17 +265,6 @@ def run_map(
 
 def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
     return ".".join(str(n) for n, slug in enumerate(order, 1) if slug in expanded) or "0"
-
-
-def _window(
-    lane: Lane, statuses: Mapping[str, str], near: str | None, focus: str
-) -> tuple[Lane, str]:
-    """Return the part of a large stage to draw, and the step in its middle."""
-    if near is not None:
-        drawn = steps_around(lane, near, _MAX_BOXES)
-        if any(statuses.get(step.key) != "completed" for step in drawn.steps):
-            return drawn, near
-    return steps_around(lane, focus, _MAX_BOXES), focus
 
 
 def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
@@ -369,6 +362,17 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
     stages = await page.run_costly(
         layout_cost(detail.compiled_dag.dag), lambda: stage_views(detail)
     )
+    card, stage, dag = None, detail.run.stages.get(detail.awaiting or ""), detail.compiled_dag
+    if stage is not None:
+        card = FeedbackCard(
+            run_id=detail.run.id,
+            run_name=detail.run.name,
+            stage_slug=stage.slug,
+            stage_name=dag.stage_name(stage.slug),
+            since=stage.completed_at or detail.now,
+            following=tuple(dag.stage_name(slug) for slug in dag.dag.after(stage.slug)),
+            models=", ".join(stage.models),
+        )
     text = detail.input_text
     if not isinstance(text, str):
         text = json.dumps(text, indent=2, ensure_ascii=False)
@@ -383,7 +387,7 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
             "failed": sum(stage["failed"] for stage in stages),
             "in_progress": sum(stage["running"] for stage in stages),
         },
-        card=_feedback_card(detail),
+        card=card,
         map=drawn,
         map_svg=Markup(mark_drawing(svg)),  # noqa: S704
         timeline=run_timeline(detail),
@@ -401,18 +405,3 @@ def confirmation(page: PageRequest) -> dict[str, Any]:
     """Return the note after a submitted form, and the idempotency key of the page's forms."""
     note = CONFIRMATIONS.get(page.request.query_params.get("done", ""))
     return {"note": note, "key": secrets.token_urlsafe(16)}
-
-
-def _feedback_card(detail: RunDetail) -> FeedbackCard | None:
-    stage, dag = detail.run.stages.get(detail.awaiting or ""), detail.compiled_dag
-    if stage is None:
-        return None
-    return FeedbackCard(
-        run_id=detail.run.id,
-        run_name=detail.run.name,
-        stage_slug=stage.slug,
-        stage_name=dag.stage_name(stage.slug),
-        since=stage.completed_at or detail.now,
-        following=tuple(dag.stage_name(slug) for slug in dag.dag.after(stage.slug)),
-        models=", ".join(stage.models),
-    )

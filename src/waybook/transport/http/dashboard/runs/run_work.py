@@ -34,11 +34,11 @@ _RELATIONS: Final = ("Versions", "Other models", "Same lineage")
 STEPS_PER_PAGE: Final = 60
 _DOCUMENTS_PER_PAGE: Final = 100
 MAX_INPUTS_LISTED: Final = 50
+_MAX_PAGE: Final = 99_999
 
 
 def _page_number(page: PageRequest) -> int:
-    text = page.request.query_params.get("page", "")
-    return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
+    return min(max(1, page.number("page") or 1), _MAX_PAGE)
 
 
 def _page_count(items: int, per_page: int) -> int:
@@ -119,11 +119,7 @@ async def stage_page(page: PageRequest) -> Response:
 
 
 async def jobs_page(page: PageRequest) -> Response:
-    filters = {
-        "stage": page.query("stage"),
-        "model": page.query("model"),
-        "state": page.query("state"),
-    }
+    filters = {name: page.query(name) for name in ("stage", "model", "state")}
     detail, listed = await read_run_jobs(
         await page.context(), page.path("run_id"), _page_number(page), **filters
     )
@@ -143,8 +139,8 @@ async def jobs_page(page: PageRequest) -> Response:
 
 
 async def documents_page(page: PageRequest) -> Response:
-    include = RunInclude.DOCUMENTS
-    detail = await read_run_detail(await page.context(), page.path("run_id"), include)
+    ctx = await page.context()
+    detail = await read_run_detail(ctx, page.path("run_id"), RunInclude.DOCUMENTS)
     pages = _page_count(len(detail.documents), _DOCUMENTS_PER_PAGE)
     number = min(_page_number(page), pages)
     first = (number - 1) * _DOCUMENTS_PER_PAGE
@@ -178,7 +174,11 @@ async def document_page(page: PageRequest) -> Response:
     )
     groups, names = defaultdict[str, list[DocumentVersion]](list), Counter[tuple[str, str, int]]()
     for item in sheet.related:
-        groups[_relation(item, about)].append(item)
+        relation = "Same lineage"
+        if (item.stage, item.document_key) == (about.stage, about.document_key):
+            this, that = ((i.step_key, i.model, i.lineage, i.reviewer) for i in (item, about))
+            relation = "Versions" if this == that else "Other models"
+        groups[relation].append(item)
         names[_choice_name(item)] += 1
     graph = sheet.detail.compiled_dag.graphs[about.stage]
     return await page.render(
@@ -201,13 +201,6 @@ async def document_page(page: PageRequest) -> Response:
         **content,
         **confirmation(page),
     )
-
-
-def _relation(item: DocumentVersion, about: DocumentVersion) -> str:
-    if (item.stage, item.document_key) != (about.stage, about.document_key):
-        return "Same lineage"
-    this, that = ((i.step_key, i.model, i.lineage, i.reviewer) for i in (item, about))
-    return "Versions" if this == that else "Other models"
 
 
 def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
