@@ -8,16 +8,15 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from waybook.embedded_postgres import layout
 from waybook.embedded_postgres.connection import (
     ADMIN,
-    APP,
     DATABASE,
     OWNER,
-    Passwords,
     write_private,
 )
 from waybook.embedded_postgres.data_directory import Account, can_run, require_space, shared_base
@@ -93,20 +92,16 @@ def _copy(carried: Path, base: Path) -> Path:
             if part.is_dir():
                 target = draft / part.relative_to(site)
                 shutil.copytree(part, target, symlinks=True, ignore=_needless)
-        _make_readable(draft)
+        for directory, _, names in os.walk(draft):
+            Path(directory).chmod(0o755)
+            for file in (Path(directory) / name for name in names):
+                if not file.is_symlink():
+                    file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)
         try:
             draft.rename(place)
         except OSError:
             shutil.rmtree(draft)
     return place / carried.relative_to(site)
-
-
-def _make_readable(copy: Path) -> None:
-    for directory, _, names in os.walk(copy):
-        Path(directory).chmod(0o755)
-        for file in (Path(directory) / name for name in names):
-            if not file.is_symlink():
-                file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)
 
 
 def _needless(directory: str, names: list[str]) -> set[str]:
@@ -125,7 +120,7 @@ _LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--buil
 
 
 def create_cluster(
-    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
+    home: ServerDirectory, binaries: Binaries, passwords: Mapping[str, str], *, durable: bool
 ) -> None:
     """Create the cluster if it does not exist, and set it up while no server is running.
 
@@ -145,7 +140,7 @@ def create_cluster(
     write_private(home.bootstrapped, _digest(passwords))
 
 
-def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
+def is_ready(home: ServerDirectory, passwords: Mapping[str, str]) -> bool:
     """Return whether the cluster exists and was set up by this version with these passwords.
 
     Raises:
@@ -185,15 +180,14 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     _sync(home.directory)
 
 
-def _role_statements(passwords: Passwords) -> str:
-    named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
-    logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
+def _role_statements(passwords: Mapping[str, str]) -> str:
+    logins = [f"alter role waybook_{name} password '{new}';" for name, new in passwords.items()]
     # `create database` has no `if not exists`, so continue if it fails.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([_ROLES, *logins, *last]) + "\n\n"
 
 
-def _digest(passwords: Passwords) -> bytes:
+def _digest(passwords: Mapping[str, str]) -> bytes:
     bootstrap_sql = _role_statements(passwords) + BOOTSTRAP + "\n"
     return hashlib.sha256(bootstrap_sql.encode()).hexdigest().encode()
 

@@ -4,56 +4,44 @@ import json
 import os
 import socket
 import struct
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from waybook.embedded_postgres.layout import SOCKET_NAME
 
 DATABASE = "waybook"
 ADMIN = "waybook_admin"
 OWNER = "waybook_owner"
-APP = "waybook_app"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passwords:
-    admin: str
-    owner: str
-    app: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionInfo:
+class ConnectionInfo(NamedTuple):
     socket_dir: str
     server_home: str
     version: str
     durable: bool
-    passwords: Passwords
+    #: Password of each role, by the role's name without `waybook_`.
+    passwords: dict[str, str]
 
-    def dsn(self, role: str, password: str) -> str:
+    def dsn(self, name: str) -> str:
         host = self.socket_dir.replace("\\", "\\\\").replace("'", "\\'")
-        return f"host='{host}' dbname={DATABASE} user={role} password={password}"
+        user = f"user=waybook_{name} password={self.passwords[name]}"
+        return f"host='{host}' dbname={DATABASE} {user}"
 
 
-def new_passwords() -> Passwords:
-    return Passwords(admin=_random(), owner=_random(), app=_random())
-
-
-def _random() -> str:
-    return os.urandom(24).hex()
+def new_passwords() -> dict[str, str]:
+    return {name: os.urandom(24).hex() for name in ("admin", "owner", "app")}
 
 
 def read_connection_info(path: Path) -> ConnectionInfo | None:
     try:
-        record = json.loads(path.read_bytes())
-        return ConnectionInfo(**{**record, "passwords": Passwords(**record["passwords"])})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return ConnectionInfo(**json.loads(path.read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
 def write_connection_info(path: Path, connection: ConnectionInfo) -> None:
-    write_private(path, json.dumps(asdict(connection), indent=1).encode())
+    write_private(path, json.dumps(connection._asdict(), indent=1).encode())
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -86,37 +74,24 @@ class ProbeStatus(StrEnum):
     SILENT = "silent"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    condition: ProbeStatus
-    #: Process id of the listening server, as the kernel reports it.
-    pid: int | None = None
-
-
-def probe(socket_dir: Path) -> ProbeResult:
+def probe(socket_dir: Path) -> tuple[ProbeStatus, int | None]:
+    """Return the status of the server, and the process id that the kernel reports for it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         try:
             connection.connect(str(socket_dir / SOCKET_NAME))
         except (FileNotFoundError, ConnectionRefusedError):
-            return ProbeResult(ProbeStatus.SILENT)
+            return ProbeStatus.SILENT, None
         except (BlockingIOError, TimeoutError):
-            return ProbeResult(ProbeStatus.BUSY)
+            return ProbeStatus.BUSY, None
         pid = _listener(connection)
         try:
             connection.sendall(struct.pack("!i", len(_STARTUP) + 4) + _STARTUP)
             reply = connection.recv(4096)
         except OSError:
-            return ProbeResult(ProbeStatus.BUSY, pid)
-    return ProbeResult(_condition(reply), pid)
-
-
-def _condition(reply: bytes) -> ProbeStatus:
-    if reply.startswith(b"R"):
-        return ProbeStatus.READY
-    if reply.startswith(b"E") and _STARTING_UP not in reply:
-        return ProbeStatus.READY
-    return ProbeStatus.BUSY
+            return ProbeStatus.BUSY, pid
+    is_ready = reply.startswith(b"R") or (reply.startswith(b"E") and _STARTING_UP not in reply)
+    return ProbeStatus.READY if is_ready else ProbeStatus.BUSY, pid
 
 
 def _listener(connection: socket.socket) -> int | None:

@@ -3,6 +3,7 @@
 PostgreSQL never runs as root.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -71,19 +72,15 @@ def drop_privileges(account: Account) -> None:
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
     """Run a command as the system account. Return None if the account may not run it."""
     try:
-        if account.is_other_user:
-            return subprocess.run(  # noqa: S603 - our own command line
-                command,
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd="/",
-                user=account.uid,
-                group=account.gid,
-                extra_groups=[],
-            )
         return subprocess.run(  # noqa: S603 - our own command line
-            command, capture_output=True, text=True, check=False, cwd="/"
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            user=account.uid if account.is_other_user else None,
+            group=account.gid if account.is_other_user else None,
+            extra_groups=[] if account.is_other_user else None,
         )
     except PermissionError:
         return None
@@ -97,7 +94,8 @@ def _can_access(account: Account, directory: Path) -> bool:
 PRIVATE = 0o700
 #: Mode of a directory that other users can pass through but cannot list.
 _TRAVERSABLE = 0o711
-_BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
+_BASES = ("/var/lib", "/srv", "/opt", "/var/tmp")  # noqa: S108 - checked to be ours
+_PLACES = tuple(Path(base) / "waybook" for base in _BASES)
 
 
 def create_control_directory(data_dir: Path) -> ControlDirectory:
@@ -137,7 +135,19 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
         Misconfigured: no directory can be used without changing permissions of other directories.
     """
     account = server_account()
-    home = _home(control_dir, account)
+    inside = control_dir.data_dir / "server"
+    if control_dir.home.exists():
+        home = ServerDirectory(Path(os.fsdecode(control_dir.home.read_bytes())))
+        if not home.directory.is_dir():
+            raise Misconfigured(
+                f"{control_dir.home} says that the database of {control_dir.data_dir} is in "
+                f"{home.directory}, which does not exist; restore it, or remove that file to start "
+                "with an empty database"
+            )
+    elif not account.is_other_user or inside.exists() or _can_access(account, control_dir.data_dir):
+        home = ServerDirectory(inside)
+    else:
+        home = ServerDirectory(shared_base(account) / fingerprint(control_dir.data_dir))
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
@@ -153,11 +163,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
 
 
 def clean_places() -> None:
-    remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
-
-
-def _places() -> tuple[Path, ...]:
-    return tuple(base / "waybook" for base in _BASES)
+    remove_orphans(place for place in _PLACES if place.exists() and _is_ours(place))
 
 
 def create_socket_directory(directory: Path) -> None:
@@ -171,7 +177,7 @@ def shared_base(account: Account) -> Path:
     Raises:
         Misconfigured: no such directory exists or can be created.
     """
-    for place in _places():
+    for place in _PLACES:
         try:
             _make(place, _TRAVERSABLE)
         except OSError:
@@ -180,7 +186,7 @@ def shared_base(account: Account) -> Path:
             return place
     raise Misconfigured(
         f"PostgreSQL would run as `{account.name}`, who reaches neither the data directory nor "
-        f"any of {', '.join(str(base / 'waybook') for base in _BASES)}; choose a data directory "
+        f"any of {', '.join(map(str, _PLACES))}; choose a data directory "
         f"that `{account.name}` can reach with --data-dir, or name a server with --database-url"
     )
 
@@ -195,26 +201,6 @@ def _check_private(directory: Path, uid: int) -> None:
         f"{directory} must be a directory that only user {uid} can enter, but it belongs to user "
         f"{file_stat.st_uid} with mode {mode:04o}; Waybook changes no permissions of others: "
         "run as its owner, remove it, or choose another data directory with --data-dir"
-    )
-
-
-def _home(control_dir: ControlDirectory, account: Account) -> ServerDirectory:
-    inside = control_dir.data_dir / "server"
-    if control_dir.home.exists():
-        return _recorded(control_dir)
-    if not account.is_other_user or inside.exists() or _can_access(account, control_dir.data_dir):
-        return ServerDirectory(inside)
-    return ServerDirectory(shared_base(account) / fingerprint(control_dir.data_dir))
-
-
-def _recorded(control_dir: ControlDirectory) -> ServerDirectory:
-    home = ServerDirectory(Path(os.fsdecode(control_dir.home.read_bytes())))
-    if home.directory.is_dir():
-        return home
-    raise Misconfigured(
-        f"{control_dir.home} says that the database of {control_dir.data_dir} is in "
-        f"{home.directory}, which does not exist; restore it, or remove that file to start with "
-        "an empty database"
     )
 
 
@@ -250,30 +236,22 @@ def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
         Unavailable: another supervisor process did not release the lock in time.
     """
     path = home.directory.with_name(home.directory.name + SUFFIX)
-    record = _locked(path, time.monotonic() + _CLAIM_SECONDS)
-    is_linked = _link(path, control_dir.origin)
-    _write(record, {"data_dir": os.fsdecode(control_dir.data_dir), "linked": is_linked})
-    return record
-
-
-def _locked(path: Path, deadline: float) -> int:
+    deadline = time.monotonic() + _CLAIM_SECONDS
     while True:
         record = locks.open_lock(path)
         locks.wait_exclusive(record, deadline, "waited for another keeper to leave the cluster")
         if os.fstat(record).st_nlink and os.path.samestat(os.fstat(record), path.lstat()):
-            return record
+            break
         os.close(record)
-
-
-def _link(path: Path, into: Path) -> bool:
+    is_linked, origin = True, control_dir.origin
     try:
-        if into.exists() and into.samefile(path):
-            return True
-        into.unlink(missing_ok=True)
-        into.hardlink_to(path)
+        if not origin.exists() or not origin.samefile(path):
+            origin.unlink(missing_ok=True)
+            origin.hardlink_to(path)
     except OSError:
-        return False
-    return True
+        is_linked = False
+    _write(record, {"data_dir": os.fsdecode(control_dir.data_dir), "linked": is_linked})
+    return record
 
 
 def is_deleted(descriptor: int) -> bool:
@@ -284,31 +262,35 @@ def is_deleted(descriptor: int) -> bool:
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
     """Mark each cluster whose data directory was deleted. Remove it a month after that."""
     at = time.time() if now is None else now
-    records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
-    return [home for record in records if (home := _remove_orphan(record, at)) is not None]
+    removed = []
+    for record in [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]:
+        with contextlib.suppress(OSError):
+            if _remove_orphan(record, at):
+                removed.append(record.with_suffix(""))
+    return removed
 
 
-def _remove_orphan(path: Path, now: float) -> Path | None:
+def _remove_orphan(path: Path, now: float) -> bool:
     home = path.with_suffix("")
-    try:
-        if not PROC.is_dir() or not stat.S_ISREG(path.lstat().st_mode):
-            return None
-        record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
+    if not PROC.is_dir() or not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
-            return None
-        if not _is_marked(record, now):
-            return None
+            return False
+        origin = _read(record)
+        marked = origin.get("orphaned_at")
+        if not isinstance(marked, int | float):
+            _write(record, {**origin, "orphaned_at": now})
+            return False
+        if now - marked <= ORPHAN_SECONDS:
+            return False
         if home.is_dir() and not home.is_symlink():
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
-    except OSError:
-        return None
+        return True
     finally:
         os.close(record)
-    return home
 
 
 def _is_orphan(record: int) -> bool:
@@ -318,16 +300,6 @@ def _is_orphan(record: int) -> bool:
     origin = _read(record)
     data_dir = origin.get("data_dir")
     return origin.get("linked") is True and bool(data_dir) and not os.path.lexists(str(data_dir))
-
-
-def _is_marked(record: int, now: float) -> bool:
-    """Return whether a cluster was marked over a month ago. Mark a cluster that is not marked."""
-    origin = _read(record)
-    marked = origin.get("orphaned_at")
-    if isinstance(marked, int | float):
-        return now - marked > ORPHAN_SECONDS
-    _write(record, {**origin, "orphaned_at": now})
-    return False
 
 
 def _read(record: int) -> dict[str, object]:
@@ -348,15 +320,12 @@ def _is_used(home: Path) -> bool:
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):
         try:
-            if process.lstat().st_uid == user and _works_in(process, real):
+            if process.lstat().st_uid != user:
+                continue
+            if (process / "cwd").readlink().is_relative_to(real):
                 return True
+        except PermissionError:
+            return True
         except OSError:
             continue
     return False
-
-
-def _works_in(process: Path, directory: Path) -> bool:
-    try:
-        return (process / "cwd").readlink().is_relative_to(directory)
-    except PermissionError:
-        return True

@@ -76,7 +76,10 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     if os.fork():
         os._exit(0)
     os.umask(0o077)
-    signals = _collect_stop_signals()
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
     control_dir = ControlDirectory(Path(data_dir))
     durable = durability != EPHEMERAL
     held = locks.open_lock(control_dir.supervisor_lock)
@@ -116,7 +119,8 @@ def _adopt_or_start(server_context: ServerContext) -> Postmaster:
         if wait_ready(child, server_context.socket_dir, deadline):
             return child
         log_tail = tail(log, begin)
-        passing = child.was_killed() or any(reason in log_tail for reason in _TRANSIENT_ERRORS)
+        was_killed = (child.poll() or 0) < 0
+        passing = was_killed or any(reason in log_tail for reason in _TRANSIENT_ERRORS)
         if time.monotonic() > deadline or not passing:
             stop(child)
             require_space(server_context.home.directory, MIN_FREE_BYTES)
@@ -140,7 +144,7 @@ def _supervise(server_context: ServerContext, server: Postmaster, signals: list[
             if not server_context.socket_dir.is_relative_to(server_context.home.directory):
                 shutil.rmtree(server_context.socket_dir, ignore_errors=True)
             return
-        if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
+        if server.poll() is not None or not (server_context.socket_dir / SOCKET_NAME).exists():
             # A server without its socket file cannot be reached, so it must be restarted.
             stop(server)
             server = _adopt_or_start(server_context)
@@ -181,8 +185,14 @@ def _prepare_server(
     drop_privileges(account)
     os.chdir("/")
     create_socket_directory(Path(connection.socket_dir))
-    same = known is None or known.durable == durable
-    _prepare(home, binaries, connection, same=same)
+    is_prepared = is_ready(home, connection.passwords)
+    if not is_prepared or (known is not None and known.durable != durable):
+        # Stop a running server that has another durability.
+        orphan = adopt_server(home, Path(connection.socket_dir), time.monotonic() + START_SECONDS)
+        if orphan is not None:
+            stop(orphan)
+    if not is_prepared:
+        create_cluster(home, binaries, connection.passwords, durable=durable)
     return ServerContext(
         home=home,
         binaries=binaries,
@@ -191,32 +201,6 @@ def _prepare_server(
         grace_seconds=grace_seconds,
         data_dir=data_dir,
     )
-
-
-def _prepare(
-    home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
-) -> None:
-    """Create the cluster if it does not exist.
-
-    If the durability setting changed, a running server is stopped first.
-    """
-    prepared = is_ready(home, connection.passwords)
-    if prepared and same:
-        return
-    deadline = time.monotonic() + START_SECONDS
-    if orphan := adopt_server(home, Path(connection.socket_dir), deadline):
-        stop(orphan)
-    if not prepared:
-        create_cluster(home, binaries, connection.passwords, durable=connection.durable)
-
-
-def _collect_stop_signals() -> list[int]:
-    """Return a list to which each SIGTERM is added. SIGINT and SIGHUP are ignored."""
-    signals: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda _number, _frame: None)
-    return signals
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:

@@ -25,33 +25,25 @@ _MAX_POLL_SECONDS = 0.1
 _FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 
 
-@dataclass(frozen=True, slots=True)
-class ChildServer:
-    process: subprocess.Popen[bytes]
-
-    def is_gone(self) -> bool:
-        return self.process.poll() is not None
-
-    def was_killed(self) -> bool:
-        return (self.process.poll() or 0) < 0
-
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+ChildServer = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
+    """Server that is not a child of this process, with the methods of a child."""
+
     pid: int
     #: File descriptor of the process, on Linux only. Unlike a process id, it cannot refer to a
     #: later process.
     handle: int | None
 
-    def is_gone(self) -> bool:
+    def poll(self) -> int | None:
+        """Return None while the process runs."""
         if self.handle is not None:
-            return bool(select.select([self.handle], [], [], 0)[0])
-        return not is_alive(self.pid)
+            return 0 if select.select([self.handle], [], [], 0)[0] else None
+        return None if is_alive(self.pid) else 0
 
-    def send(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         try:
             if sys.platform == "linux" and self.handle is not None:
                 signal.pidfd_send_signal(self.handle, number)
@@ -88,7 +80,7 @@ def spawn(
     options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
-        process = subprocess.Popen(  # noqa: S603 - our own command line
+        return subprocess.Popen(  # noqa: S603 - our own command line
             (binaries.postgres, "-D", home.cluster, *options),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -98,18 +90,17 @@ def spawn(
         )
     finally:
         os.close(log)
-    return ChildServer(process)
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
     """Wait until PostgreSQL accepts connections. Return False if it ends or the deadline passes."""
     pause = POLL_SECONDS
-    while not child.is_gone() and time.monotonic() < deadline:
-        condition = probe(socket_dir).condition
-        if condition is ProbeStatus.READY:
+    while child.poll() is None and time.monotonic() < deadline:
+        status, _ = probe(socket_dir)
+        if status is ProbeStatus.READY:
             return True
         # A server that is starting logs every probe, so probe it less and less often.
-        if condition is ProbeStatus.BUSY:
+        if status is ProbeStatus.BUSY:
             pause = min(pause * 1.5, _MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
@@ -117,11 +108,11 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
 
 def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = _FAST_STOP) -> None:
     for number, patience in orders:
-        if server.is_gone():
+        if server.poll() is not None:
             return
-        server.send(number)
+        server.send_signal(number)
         deadline = time.monotonic() + patience
-        while not server.is_gone() and time.monotonic() < deadline:
+        while server.poll() is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 
 
@@ -136,9 +127,16 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
     Raises:
         Unavailable: a server listens, but its process cannot be determined.
     """
-    while (answer := probe(socket_dir)).condition is not ProbeStatus.SILENT:
-        if answer.condition is ProbeStatus.READY:
-            return _listener(answer.pid, socket_dir)
+    while (answer := probe(socket_dir))[0] is not ProbeStatus.SILENT:
+        status, pid = answer
+        if status is ProbeStatus.READY:
+            orphan = open_process(pid) if pid else None
+            if orphan and probe(socket_dir)[1] == pid:
+                return orphan
+            raise Unavailable(
+                f"a server that no Waybook process supervises answers at {socket_dir}, and its "
+                "process is unknown; stop that server, then try again"
+            )
         if time.monotonic() > deadline:
             raise Unavailable(f"the server at {socket_dir} is still starting; try again")
         time.sleep(_MAX_POLL_SECONDS)
@@ -149,30 +147,15 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 def _clear(record: Path, cluster: Path) -> None:
     """Stop the cluster's server, which has lost its socket, or delete an outdated pid file."""
-    number = _number(record)
+    try:
+        number = int(record.read_text().split("\n", 1)[0])
+    except (FileNotFoundError, ValueError):
+        number = 0
     process = open_process(abs(number)) if number else None
     if process and _works_in(process.pid, cluster):
         stop(process, _FAST_STOP if number > 0 else _SINGLE_USER_STOP)
     elif process or not number:
         record.unlink(missing_ok=True)
-
-
-def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
-    orphan = open_process(pid) if pid else None
-    if orphan and probe(socket_dir).pid == pid:
-        return orphan
-    raise Unavailable(
-        f"a server that no Waybook process supervises answers at {socket_dir}, and its process is "
-        "unknown; stop that server, then try again"
-    )
-
-
-def _number(pid_file: Path) -> int:
-    """Return the process id in a pid file, or 0 without a file."""
-    try:
-        return int(pid_file.read_text().split("\n", 1)[0])
-    except (FileNotFoundError, ValueError):
-        return 0
 
 
 def _works_in(pid: int, cluster: Path) -> bool:
