@@ -28,8 +28,8 @@ from waybook.cli.demo.environment import temporary_database
 ENCODER = Tokenizer.from_pretrained("o200k_base")
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
-#: By number of steps of a plan, the maximum number of calls, and of tokens. With 13 steps or more,
-#: the calls include one for the status and one for the context.
+#: For each number of steps of a plan, the maximum number of calls, and of tokens. With 13 steps or
+#: more, the calls include one for the status and one for the context.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 

@@ -20,7 +20,7 @@ from server_process import serving
 from waybook.cli.demo.environment import temporary_database
 
 STEPS = 60
-#: By category, the minimum score in percent.
+#: Minimum score of each category in percent.
 TARGETS = {"accessibility": 100, "best-practices": 100, "performance": 95}
 FLAGS = "--headless --no-sandbox --disable-gpu"
 

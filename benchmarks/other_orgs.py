@@ -118,7 +118,7 @@ async def guess(caller: Caller, _: int) -> str:
 
 
 Prepare = Callable[[Caller], Awaitable[dict[str, Any]]]
-#: By attack, the function that prepares it, the function for one request, and the number of
+#: For each attack, the function that prepares it, the function for one request, and the number of
 #: connections.
 ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
     "pings": (nothing, ping, 4),

@@ -49,9 +49,9 @@ MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = builtin_embedder()
-#: By key of a ranked list, the search method that returns it.
+#: Search methods: the key of each method's ranked list, with the name of the method.
 METHODS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
-#: By search method and kind of question, the ranks of the relevant notes.
+#: Ranks of the relevant notes, by search method and kind of question.
 Ranks = Mapping[tuple[str, str], list[float]]
 #: Function that searches for a question, and returns the ranked list of each method.
 Search = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]

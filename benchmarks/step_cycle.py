@@ -55,8 +55,8 @@ WORKERS = 16
 STEPS = 10
 #: Minimum rate of Waybook, as a fraction of the SQL functions' rate.
 MIN_RATIO = 0.4
-#: By pair of modes, the maximum CPU time of a cycle in the first mode, as a multiple of that in the
-#: second. `COLD_GOAL` is the goal for all pairs.
+#: For each pair of modes, the maximum CPU time of a cycle in the first mode, as a multiple of that
+#: in the second. `COLD_GOAL` is the goal for all pairs.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}

@@ -48,7 +48,7 @@ from waybook.tracing import TRACING
 
 #: Fraction of the calls that are traced in the mode `sampled`.
 SAMPLED: Final = 0.1
-#: By mode, the maximum CPU time of a cycle, as a multiple of the one without hooks.
+#: For each mode, the maximum CPU time of a cycle, as a multiple of the one without hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
 #: Modes in which function calls are counted. In `unsampled`, there is a tracer, but no call is
 #: traced.

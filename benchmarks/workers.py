@@ -66,7 +66,7 @@ ALTERNATING_GOAL: Final = 1.3
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: By `row_name`, the results of all rounds.
+#: Results of all rounds, by `row_name`.
 Results: TypeAlias = dict[str, list[Measured]]
 
 

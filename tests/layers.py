@@ -19,8 +19,8 @@ MARKERS = {
     "slow": "repeats on PostgreSQL 15 what does not depend on it; with EVERY=1",
 }
 
-#: By folder or file in `tests/`, the pytest marker. The longest path that contains a test file
-#: decides.
+#: Pytest marker of each folder or file in `tests/`. If several paths contain a test file, the
+#: longest path decides.
 LAYERS = {
     "acceptance": "database",
     "accounts": "unit",

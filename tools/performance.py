@@ -213,7 +213,8 @@ def in_all(name: str, results: Sequence[Body]) -> bool:
     return all(name in result["milliseconds"] for result in results)
 
 
-#: By generated part of the page, the name of the result file, and the function for the tables.
+#: For each generated part of the page, the name of the result file, and the function for the
+#: tables.
 TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "peers": ("peers", peers_table),
     "missing guarantees": ("peers", lacks_table),

@@ -156,7 +156,7 @@ RELIABILITY: Final = (
         "max",
     ),
 )
-#: By published page, its figures. They come from the page of the same name in docs/evidence.
+#: Figures of each published page. They come from the page of the same name in docs/evidence.
 PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 

@@ -31,7 +31,7 @@ UV_LOCK = "requirements/uv.lock"
 #: File that records what is installed in an environment. It is missing while an installer runs, so
 #: an environment without the file may be incomplete.
 STAMP = ".waybook-installed"
-#: By pip setting, the uv variables with the same meaning, and the separator between values.
+#: For each pip setting, the uv variables with the same meaning, and the separator between values.
 VARIABLES = {
     "index-url": (["UV_DEFAULT_INDEX"], " "),
     "extra-index-url": (["UV_INDEX"], " "),

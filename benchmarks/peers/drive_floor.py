@@ -37,8 +37,8 @@ SUBMIT_AND_TAKE = Query(
     "select peer.submit_and_take(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s,"
     " %(session)s, %(key)s)",
 )
-#: By variant, the id of its first plan. All variants use the same tables, and each round of a
-#: variant reserves the same number of ids.
+#: For each variant, the id of its first plan. All variants use the same tables, and each round of a
+#: variant reserves `PLANS_PER_ROUND` ids.
 FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000, "together": 2_000_000_000}
 PLANS_PER_ROUND = 100_000
 

@@ -6,7 +6,7 @@ from typing import Final
 CLUSTER_FIXTURES: Final = frozenset({"server", "eighteen"})
 NO_CLUSTER: Final = "they do not use the database of the fixtures"
 
-#: By reason, the first parts of the ids of tests that do not run on a cluster.
+#: Tests that do not run on a cluster, by reason. A test is given by its id or the start of its id.
 LEFT_OUT: Final = {
     "they look at the locks, statistics and query plans of one server": (
         "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",

@@ -18,7 +18,7 @@ from waybook.store.driver.queries import Query, new_uuid
 from waybook.store.maintenance.migrate import APP_ROLE
 
 _TASKS: Final = re.compile(r"Task Count: (\d+)")
-#: By type, the value of a parameter. No value is null, because Citus plans no comparisons with
+#: Values for parameters of each type. No value is null, because Citus plans no comparisons with
 #: null.
 VALUES: Final = {
     "uuid": new_uuid(),

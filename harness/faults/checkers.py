@@ -28,7 +28,7 @@ class Evidence:
 
     history: History
     rows: Rows
-    #: By step of the workflow, the steps on which it depends directly.
+    #: For each step of the workflow, the steps on which it depends directly.
     before: dict[str, tuple[str, ...]]
     #: Lines in the logs of the servers that report an internal error.
     internal_errors: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class Cluster:
     postgres: Supervised = field(init=False)
     pooler: Supervised = field(init=False)
     servers: dict[str, Supervised] = field(init=False)
-    #: By server, the hours by which its clock is wrong.
+    #: For each server, by how many hours its clock is wrong.
     clock_hours: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SERVERS, 0))
     proxy: asyncio.subprocess.Process | None = None
     binaries: Path = DEBIAN_BINARIES

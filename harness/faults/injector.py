@@ -37,8 +37,8 @@ class Injector:
     #: Token for calls that test whether a server works again.
     token: str
     counts: Counter[Kind] = field(default_factory=Counter)
-    #: By kind of fault and server, the seconds from the end of each fault to the first successful
-    #: call.
+    #: Seconds from the end of each fault to the first successful call, by kind of fault and by
+    #: server.
     recoveries: dict[tuple[Kind, str], list[float]] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 

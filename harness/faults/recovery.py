@@ -18,7 +18,7 @@ from faults.injector import Injector
 from faults.schedule import Fault, Kind
 from faults.tenants import USERS, Tenant, make_tenants
 
-#: By kind of fault, the number of times it is caused, and its duration.
+#: For each kind of fault, how often it is caused, and how long it lasts.
 ROUNDS: Final = (
     (Kind.DATABASE_RESET, 25, 0.0),
     (Kind.TERMINATE, 5, 0.0),
@@ -26,7 +26,7 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: By server, the maximum time from the end of a fault to the first successful call.
+#: For each server, the maximum time from the end of a fault to the first successful call.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0

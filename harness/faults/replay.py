@@ -32,7 +32,7 @@ class Board:
     """Statuses of the steps and jobs in each plan and run, after the latest audit entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
-    #: By plan or run, the fields of each step or job.
+    #: Fields of each step or job, by plan or run.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:

@@ -62,26 +62,26 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: By id, the status of a plan, and whether a run is complete.
+    #: Status of each plan, and whether each run is complete, by id.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: By run id and step key, the step of a run.
+    #: Steps of runs, by run id and step key.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
     #: Audit entries, in the order of the audit chains and of their numbers.
     audit: list[Entry] = field(default_factory=list)
-    #: By tool and idempotency key, the number of times that the call took effect.
+    #: Number of times that each call took effect, by tool and idempotency key.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Tools and idempotency keys for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
-    #: By audit chain, the errors that verification found.
+    #: Errors that verification found in each audit chain.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: By tool, a query for the texts that its calls stored. Each text contains the idempotency key of
-#: the call, so that its effects can be counted.
+#: For each tool, a query for the texts that its calls stored. Each text contains the idempotency
+#: key of the call, so that its effects can be counted.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",

@@ -26,7 +26,7 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: By kind, the minimum number of faults in a long run.
+#: Minimum number of faults of each kind in a long run.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
 #: Maximum number of attempts to find a planted bug, each with other random numbers.

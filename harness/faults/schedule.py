@@ -43,7 +43,7 @@ class Fault:
     forward: bool
 
 
-#: By kind of fault that lasts, the minimum and maximum seconds.
+#: For each kind of fault that lasts, the minimum and the maximum duration in seconds.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),

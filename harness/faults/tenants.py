@@ -24,7 +24,7 @@ SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 DAG: Final = "fan"
 STAGE: Final = "work"
 MODELS: Final = ("alpha", "beta", "gamma")
-#: By step of the workflow, its strategy and the steps on which it depends directly.
+#: For each step of the workflow, its strategy and the steps on which it depends directly.
 RECIPE: Final = {
     "split": ("all_to_one", ()),
     "each": ("per_model", ("split",)),
@@ -46,7 +46,8 @@ class Tenant:
     #: Ids of the org's plans, and of its runs; those that an agent saw closed are removed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: By step and time of its last heartbeat, the moment at which an agent first saw this time.
+    #: For each last heartbeat of a step, the time at which an agent first saw it; the keys are step
+    #: id and heartbeat.
     held_since: dict[tuple[str, str], float] = field(default_factory=dict)
 
 

@@ -26,7 +26,7 @@ class Phase:
 
     name: str
     calls: int = 0
-    #: By cause, the number of attempts without a usable answer.
+    #: Number of attempts without a usable answer, by cause.
     failed_attempts: dict[str, int] = field(default_factory=dict)
     #: Number of calls that succeeded after a failed attempt, and of calls that never succeeded.
     healed: int = 0
@@ -45,7 +45,7 @@ class Load:
         self.is_running = True
         self.max_attempts = MAX_ATTEMPTS
         self.max_pause_seconds = 1.0
-        #: By completed plan, the number of its acknowledged results.
+        #: For each completed plan, the number of its acknowledged results.
         self.completed: dict[str, int] = {}
         self._address, self._token, self._prefix = address, token, prefix
         self._numbers = itertools.count()

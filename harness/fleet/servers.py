@@ -89,7 +89,7 @@ class Fleet:
     names: list[str]
     workers: int = 1
     variant: Variant = field(default_factory=Variant)
-    #: By server, the folder of the version of Waybook that it runs.
+    #: For each server, the folder of the version of Waybook that it runs.
     sources: dict[str, Path] = field(default_factory=dict)
     binaries: Path = DEBIAN_BINARIES
     postgres: Supervised = field(init=False)

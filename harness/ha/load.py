@@ -29,10 +29,10 @@ class HaLoad(Load):
     def __init__(self, address: Address, token: str, agents: int) -> None:
         super().__init__(address, token)
         self.max_attempts, self.max_pause_seconds = 2_000, 0.1
-        #: By step id, the acknowledged results of this scenario.
+        #: Acknowledged results of this scenario, by step id.
         self.results: dict[str, Acknowledged] = {}
         self._agents = agents
-        #: By session, the times of all answers.
+        #: Times of all answers, by the agent's session.
         self._answers: dict[str, list[float]] = {}
         self._resumed_at = 0.0
 

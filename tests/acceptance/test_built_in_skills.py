@@ -32,7 +32,7 @@ def sources(*trusts: str) -> list[Body]:
     ]
 
 
-#: By the title of a step, a valid result.
+#: A valid result for each step, by the title of the step.
 GOOD: dict[str, object] = {
     # Steps of the skill `quick-scan`
     "Find sources": {"sources": sources("high", "medium", "high", "low")},

@@ -34,8 +34,8 @@ FOR_PEOPLE = {
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: By argument, the reply fields that may contain its text. `svg` is a drawing with titles. `prompt`
-#: is either the prompt of a job, into which submitted texts are inserted, or the prompt of
+#: For each argument, the reply fields that may contain its text. `svg` is a drawing with titles.
+#: `prompt` is either the prompt of a job, into which submitted texts are inserted, or the prompt of
 #: `extract_data`, which contains the text to extract data from.
 PLACES = {
     "content": {"content", "snippet", "prompt"},

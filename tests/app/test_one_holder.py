@@ -71,7 +71,7 @@ class Office:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: By the id of a step or job that is still claimed, the reply to its claim.
+        #: Reply to the claim of each step or job that is still held, by the id of the step or job.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

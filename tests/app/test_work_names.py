@@ -24,7 +24,7 @@ NAMES = (
     "Zürich Überblick",
     "Newest",
 )
-#: By search text, the names that the search finds, newest first.
+#: For each search text, the names that the search finds, newest first.
 FOUND = {
     "lakes": ["Lakes of the north"],
     "OF THE": ["Lakes of the north"],

@@ -16,7 +16,7 @@ from browser.served_site import Site
 from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: By name of the screenshot, the route of the page.
+#: Route of each page, by the name of its screenshot.
 PAGES = {
     "overview": "/",
     "plans": "/plans",

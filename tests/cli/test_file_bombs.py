@@ -171,7 +171,7 @@ def test_webhook_template_that_is_not_a_regular_file_is_refused(tmp_path: Path) 
 # Tests of hostile lines to `waybook mcp`.
 
 
-#: By name, an input line that is not a valid message.
+#: Input lines that are not valid messages, each with a name.
 LINES = {
     "not UTF-8": b"\xff\xfe\xfd",
     "not UTF-8 in a request": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',

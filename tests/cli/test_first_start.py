@@ -39,7 +39,8 @@ LIBRARIES = (
     "starlette uvicorn waybook.app.registry waybook.bootstrap waybook.dag.diagram.svg "
     "waybook.dag.templates.engine yaml"
 )
-#: By modules of `LIBRARIES`, the commands that may import these modules and no others of the list.
+#: Modules of `LIBRARIES`, with the commands that may import these modules. A command may import no
+#: other module of `LIBRARIES`.
 NEEDED = {
     "": (
         "plans",

@@ -75,7 +75,7 @@ def stored(terminal: Terminal) -> Stored:
     return terminal.inside(write)
 
 
-#: By command that shows stored texts, its arguments.
+#: Commands that show stored texts, with their arguments.
 COMMANDS = {
     "plans": (),
     "status": ("PLAN",),

@@ -39,8 +39,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# By type, templates of expressions. A placeholder such as {bool} stands for any expression of this
-# type, and an expression for {bool:x} may use the variable x too.
+# Templates of expressions, for each type. A placeholder such as {bool} stands for any expression of
+# this type, and an expression for {bool:x} may use the variable x too.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(

@@ -55,7 +55,7 @@ STRINGS: Final = frozenset({ast.Constant, ast.JoinedStr})
 BODIES: Final = frozenset({ast.Module, ast.ClassDef})
 SCOPES: Final = BODIES | {ast.FunctionDef, ast.AsyncFunctionDef}
 REFERENCES: Final = frozenset({ast.Name, ast.Attribute})
-#: By kind of syntax tree node, the field with the name that the node defines.
+#: For each kind of syntax tree node, the field that contains the name which the node defines.
 BINDINGS: Final[Mapping[type[ast.AST], str]] = {
     ast.Name: "id",
     ast.Attribute: "attr",

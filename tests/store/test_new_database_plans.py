@@ -76,7 +76,7 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     assert used_indexes(explain(fresh, document, *settings)) == {"document_pkey"}
 
 
-#: By query about all plans or runs, the indexes that limit how many rows it reads.
+#: For each query about all plans or runs, the indexes that limit how many rows it reads.
 LIMITING_INDEXES = {
     "waiting for a person": {"review_waiting", "run_awaiting"},
     "in trouble": {"plan_status", "plan_step_failed", "plan_failed", "stage_step_failed"},

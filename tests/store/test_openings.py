@@ -10,7 +10,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import APP_ROLE
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: By name of a test case, a database method that reads data without an org.
+#: Database methods that read data without an org, each with the name of its test case.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),

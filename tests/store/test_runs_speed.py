@@ -114,7 +114,7 @@ ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 SELECT_1 = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
-#: By query, the index that it uses, and whether the index gives the order of the rows.
+#: For each query, the index that it uses, and whether the index gives the order of the rows.
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),

@@ -290,7 +290,7 @@ def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: s
     assert all("word" in text for text in texts), texts
 
 
-#: By kind of search hit, the full-text indexes that its query uses.
+#: For each kind of search hit, the full-text indexes that its query uses.
 TEXT_INDEXES = {
     "plans": {"plan_words", "plan_brief_words"},
     "runs": {"run_words", "run_brief_words"},

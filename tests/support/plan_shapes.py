@@ -58,9 +58,9 @@ class Shape:
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: By step name, the results that agents try to submit. A naive agent submits the first one.
+    #: For each step, the results that agents try to submit; a naive agent submits the first one.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: By step name, the results that agents try to send with a request for a review.
+    #: For each step, the results that agents try to send with a request for a review.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
     #: Limit of the exploration: a state with more steps is checked, but no calls are tried in it.

@@ -37,7 +37,7 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
     "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
 }
-#: By argument, the fields of earlier replies from which its ids come.
+#: For each argument that takes an id, the fields of earlier replies that contain such ids.
 FIELDS = {
     "documentId": ("documentId", "documentIds"),
     "stepIds": ("stepId", "stepIds"),
@@ -56,7 +56,7 @@ IDS = frozenset(
         *FIELDS,
     }
 )
-#: By action of a condition, the parameter that the action requires. The schema says this only in a
+#: For each action of a condition, the parameter that it requires. The schema says this only in a
 #: description.
 NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
 #: Arguments whose value is the position of a step.

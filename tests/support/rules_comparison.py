@@ -38,7 +38,7 @@ class RulesComparison(RuleBasedStateMachine):
         #: Plan as read from the database after the previous call.
         self.copy_before: LoadedPlan | None = None
         self.plan: Plan
-        #: By the number of the last audit entry, the plan's rows that were stored at that time.
+        #: Rows of the plan at each time, by the number of the last audit entry at that time.
         self.history: dict[int, Rows] = {}
 
     def teardown(self) -> None:

@@ -40,7 +40,7 @@ class RunRowStore:
     #: Fields of the run's row that a `Run` object does not contain.
     brief: Row = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: By job, the time of the last heartbeat.
+    #: Time of the last heartbeat of each job.
     seen: dict[str, datetime] = field(default_factory=dict)
     documents: dict[str, NewDocument] = field(default_factory=dict)
     texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)

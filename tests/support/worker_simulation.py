@@ -46,7 +46,7 @@ class WorkerSimulation:
     models: Sequence[str]
     #: Jobs as the workers claimed them; another worker may have claimed a job since.
     claims: list[Job] = field(default_factory=list)
-    #: By job, the parts of its text that earlier jobs submitted, joined.
+    #: For each job that continues another one, the joined texts of the earlier jobs.
     begun: dict[str, str] = field(default_factory=dict)
     happened: Counter[str] = field(default_factory=Counter)
 

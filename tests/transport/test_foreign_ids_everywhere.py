@@ -27,7 +27,7 @@ from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
-#: By parameter, the values for routes, if the parameter is not an id.
+#: Values for the parameters of routes that are not ids.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -36,7 +36,7 @@ ELSE = {
     "version": ("x",),
     "name": ("waybook.css",),
 }
-#: By route, the query parameters that may be ids.
+#: For each route, the query parameters that may be ids.
 QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
@@ -168,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """By route, return the kind of the other org's records whose existence is revealed, or None."""
+    """Return, for each route, the kind of foreign record whose existence it reveals, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {

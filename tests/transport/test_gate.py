@@ -23,7 +23,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: By channel, a request that would change or show data if the server accepted it.
+#: For each channel, a request that would change or show data if the server accepted it.
 CHANNELS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),

@@ -34,7 +34,7 @@ Schema = dict[str, Any]
 #: JSON Schema keywords in tools that all model APIs accept: those of Anthropic, OpenAI (even in
 #: strict mode) and Gemini.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
-#: By JSON type, the keywords for limits that all these APIs accept.
+#: For each JSON type, the keywords for limits that all these APIs accept.
 LIMITS: Final = {
     "string": {"minLength", "maxLength"},
     "integer": {"minimum", "maximum"},
@@ -43,8 +43,8 @@ LIMITS: Final = {
     "object": {"minProperties", "maxProperties"},
 }
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: By profile, the maximum number of tokens of all its tools, with their names, descriptions and
-#: input schemas.
+#: For each profile, the maximum number of tokens of all its tools, with their names, descriptions
+#: and input schemas.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; some clients cut longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024

@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 TOOLS = Path(sys.executable).parent
 RULES = HERE / "rules.yaml"
 SAMPLES = HERE / "samples.yaml"
-#: By kind and file, the findings that were reviewed and accepted, with the reasons.
+#: Findings that were reviewed and accepted, by kind and file, with the reasons.
 ACCEPTED = {
     "B104: src/waybook/settings.py": "compared with, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",

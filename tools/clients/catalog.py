@@ -28,7 +28,7 @@ class Client:
     #: True if the client includes an agent, which may pass the server's instructions on to the
     #: model.
     has_agent: bool = True
-    #: By transport on which the client fails, the known bug that is the reason.
+    #: For each transport on which the client fails, the known bug that is the reason.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)
 
     @property

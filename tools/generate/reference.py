@@ -40,7 +40,8 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: By argument, the text for its type. For other arguments, the text follows from the JSON Schema.
+#: Texts for the types of these arguments. For other arguments, the text follows from the JSON
+#: Schema.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",

@@ -35,7 +35,7 @@ BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 #: Start of the command that runs the agent in the quickstart.
 AGENT = "claude -p "
-#: By way to install Waybook, a text that is only in code blocks for this way.
+#: For each way to install Waybook, a text that only code blocks for this way contain.
 SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
 #: Starts of code blocks that belong in a second terminal.
 NEW_TERMINAL = ("cd ", "export PATH=")

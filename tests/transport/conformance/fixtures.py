@@ -73,7 +73,7 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# By tool, the requests for user input that the tool sends, with one dict per round. The tool sends
+# For each tool, the requests for user input that it sends, with one dict per round. The tool sends
 # the number of the round as its request state, and the client returns this number with the input of
 # the user.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {

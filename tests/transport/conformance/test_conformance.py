@@ -22,8 +22,8 @@ NO_LOGGING: Final = "logging to the client is deprecated and not offered"
 ONE_FORM: Final = "only reviews are tasks: a task has one form, never fails, and is not withdrawn"
 NO_PUSH: Final = "clients poll tasks; the suite skips notifications about them"
 
-# By protocol revision, scenarios that need a feature which Waybook does not have. The test fails if
-# one of them passes, or if any other scenario fails.
+# For each protocol revision, scenarios that need a feature which Waybook does not have. The test
+# fails if one of them passes, or if any other scenario fails.
 NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
     "2025-11-25": {
         "logging-set-level": NO_LOGGING,

@@ -14,7 +14,7 @@ from waybook.transport.mcp.tools import FILE, published_tools
 
 
 def refused_schemas(tools: Path) -> dict[str, str]:
-    """By tool, the errors of the validators ajv (in strict mode) and zod about its schema."""
+    """Return the errors about each tool's schema by the validators ajv (strict mode) and zod."""
     try:
         packages = install(HERE, "conformance")
     except Unreachable as error:
