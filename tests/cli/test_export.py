@@ -240,7 +240,7 @@ def test_export_never_replaces_a_file_unless_forced(
     assert file.read_text().startswith("# Rivers, exported")
 
 
-#: HTML, as a browser would execute it.
+#: HTML that a browser would execute.
 TAG = "<script>alert(1)</script>"
 HOSTILE = f"{TAG} <!-- \x1b[31m \u202e <img src=x onerror=alert(1)>"
 

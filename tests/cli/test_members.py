@@ -40,7 +40,7 @@ def org(terminal: Terminal) -> str:
 
 
 def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
-    """Add a user with all scopes, or replace the user; return a token of the user."""
+    """Add a user with all scopes to the org; return a token of this user."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
     return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 

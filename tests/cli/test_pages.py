@@ -30,7 +30,7 @@ from waybook.settings import Settings
 
 @pytest.fixture
 def data_dir(attachment: Attachment) -> Iterator[Path]:
-    """Yield a data directory of which no process serves the dashboard."""
+    """Yield a data directory whose dashboard no process serves."""
     control_dir = ControlDirectory(attachment.data_dir)
     control_dir.pages_record.unlink(missing_ok=True)
     yield attachment.data_dir

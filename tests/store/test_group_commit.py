@@ -188,7 +188,7 @@ class RecordedWrites:
 
 
 async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
-    """Let calls wait while as many messages as possible are sent; return the calls' results."""
+    """Make calls while the maximum number of messages awaits answers; return the calls' results."""
     groups = group_commit.GroupCommit(writes)
     blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]

@@ -1,4 +1,4 @@
-"""Leader of the processes of a database; if its connection ends, another process becomes it."""
+"""Leader among the processes of a database; if its connection ends, another one takes over."""
 
 import asyncio
 

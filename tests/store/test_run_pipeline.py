@@ -50,7 +50,7 @@ class Sender:
     """Fake database that records each message, or fails with a given error."""
 
     def __init__(self, *errors: BaseException | None) -> None:
-        """Create a fake database; for each message in turn, give an error to raise, or None."""
+        """Create a fake database; `errors` has an error to raise, or None, for each message."""
         self.messages: list[list[str]] = []
         self.errors = [*errors]
         self.gate = asyncio.Event()

@@ -13,8 +13,8 @@ from plan_walk_on_database import execute_sample
 #: Number of decisions to execute for all plans in `SHAPES`; `make harness NAME=model-db` sets
 #: 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "100"))
-#: Maximum number of states to explore for each plan in `SHAPES`. Only in a few of them are
-#: decisions executed.
+#: Maximum number of states to explore for each plan in `SHAPES`. Decisions are executed in only a
+#: few of them.
 MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 

@@ -35,7 +35,7 @@ BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("access_link", "api_token", "web_session")
 }
-#: Table that belongs to no org and that the serving role cannot read.
+#: Table of the applied migrations, which belongs to no org. The serving role can only read it.
 OUTSIDE = {"schema_migration"}
 #: Default values that columns may have: the org, the time or a constant, but no counter.
 DEFAULTS = {

@@ -1,4 +1,4 @@
-"""Row-level security without the org conditions of queries, which alone isolates orgs.
+"""Row-level security alone isolates orgs, even if no query has an org condition.
 
 `make harness NAME=test-rls` removes the org conditions from all queries and runs many tests;
 `app/test_foreign_ids.py` does the same for its tests. The tests in this file check that all
