@@ -35,7 +35,7 @@ class Linked:
     """Webhook message with action links, and a browser in which no user has signed in."""
 
     env: WebhookEnv
-    #: Reply to the call because of which the message was sent.
+    #: Reply to the call that caused the message.
     cause: Body
     payload: dict[str, Any]
     client: httpx2.AsyncClient
@@ -67,7 +67,7 @@ class Linked:
         return run.stages["scope"].feedback, run.stages["scope"].feedback_by
 
     async def check_audit(self, world: OrgEnv, subject: str, action: str) -> None:
-        """Check that the audit contains this decision, made through a link."""
+        """Check that the audit names the link through which the decision was made."""
         entries = await world.entries(world.agent.org_id, self.cause[subject])
         (entry,) = [entry for entry in entries if f'"action":"{action}"' in entry.details]
         assert '"decidedAs":"link:' in entry.details
@@ -78,7 +78,7 @@ class Linked:
 async def linked_review(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,), make: Make = make_review
 ) -> AsyncIterator[Linked]:
-    """Call `make`, and yield the webhook message about it.
+    """Call `make`, and yield the webhook message that this call causes.
 
     The links in the message act as the user rita, who has the scopes `may`.
     """

@@ -33,7 +33,7 @@ def table(page: httpx2.Response) -> list[str]:
 
 
 async def make_work(world: OrgEnv) -> Body:
-    """Let two sessions of a user work on a plan, one of the sessions on two days."""
+    """Let two sessions of a user work on a plan; one of the sessions works on two days."""
     agent = world.agent
     plan = await agent.plan([{"stepType": "search", "instructions": "x", "title": "Survey"}] * 4)
     coder = with_client(agent, "claude-code")

@@ -31,7 +31,7 @@ from waybook.store.driver.group_commit import MAX_CALLS
 
 pytestmark = ON_POSTGRES_18
 
-#: Function that makes a token invalid
+#: Function that makes a token invalid.
 Ending = Callable[[OrgEnv, IssuedToken], Awaitable[object]]
 
 

@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield the tools in a reply that the client cannot list, and arguments that do not exist."""
+    """Yield names in a reply: of tools that the client cannot list, and of unknown arguments."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):

@@ -259,7 +259,7 @@ async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
 
 
 async def worked_plan(world: OrgEnv) -> Body:
-    """Complete, remove and add a step of a plan, with five minutes in between."""
+    """Complete one step of a plan, remove another and add one, five minutes apart."""
     agent = world.agent
     plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
     taken = await agent.take(plan, sessionId="night")

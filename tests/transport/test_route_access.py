@@ -27,8 +27,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that the server must refuse: another site may let its name resolve to our address, or
-#: have a name similar to ours.
+#: Host names that the server must refuse: names of other sites, which may resolve to our address,
+#: and names that look like ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -198,7 +198,7 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Yield pairs of cookie and form field that are no valid CSRF token."""
+    """Yield pairs of cookie and form field that do not form a valid CSRF token."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}
@@ -237,7 +237,7 @@ async def test_post_forms_succeed_only_with_a_csrf_token(alone: OrgEnv) -> None:
 
 
 def check_security_headers(reply: httpx2.Response) -> None:
-    """Check the headers against framing, content sniffing, cross-origin reads and inline code."""
+    """Check that headers forbid framing, sniffing, cross-origin reads and inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where

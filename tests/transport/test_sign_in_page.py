@@ -153,7 +153,7 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
 async def test_sign_in_with_wrong_form_token_creates_no_session(
     browser: Browser, given: IssuedToken
 ) -> None:
-    """Otherwise, a page of another site could sign users in to the account of an attacker."""
+    """Without the check, a page of another site could sign users in to an attacker's account."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -360,7 +360,7 @@ async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Br
 async def test_sign_in_continued_in_another_browser_returns_403(
     team: Team, browser: Browser
 ) -> None:
-    """Otherwise, an attacker could sign users in to the attacker's account."""
+    """Without the check, an attacker could sign users in to the attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:
