@@ -59,7 +59,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Two texts are assumed not to share this many successive characters by chance.
+#: Number of successive characters that two texts are assumed not to have in common by chance.
 PIECE = 12
 
 

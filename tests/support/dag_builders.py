@@ -1,4 +1,4 @@
-"""Builders for DAG tests: steps, recipes, stages, DAGs, and Hypothesis strategies."""
+"""Builders for DAG tests: steps, recipes (the steps of a stage), stages, DAGs, and strategies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

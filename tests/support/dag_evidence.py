@@ -17,7 +17,7 @@ Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])
 EVIDENCE = st.builds(Evidence, closed=st.booleans(), done=COUNT, active=COUNT, failed=COUNT)
-#: Random number generators with a reproducible seed.
+#: Strategy for random number generators, with seeds by which a failure can be repeated.
 CHANCE = st.integers(0, 2**32).map(Random)
 
 UNFINISHED = ("pending", "processing", "retrying", "waiting", "held by somebody")

@@ -85,7 +85,7 @@ class FaultLink:
         self.reset_after_bytes = 0
 
     def answer_and_reset(self) -> None:
-        """Let the link send the answer for which it waits, until it resets the connection."""
+        """Let the link forward the answer that it holds, and then reset the connection."""
         self.may_answer.set()
         assert self.was_reset.wait(PATIENCE_SECONDS)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

@@ -16,8 +16,8 @@ from waybook.store.driver.queries import new_id, new_uuid
 
 #: Path to an id in the arguments of a tool: the names of the nested arguments.
 Place = tuple[str, ...]
-#: Each tool argument that takes an id, as the tool and the path. The argument `part` is listed too,
-#: because the name of a context part may contain an id.
+#: Tool arguments that take an id, each with its tool and its path. `part` is one of them, because
+#: the name of a context part may contain an id.
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
     ("get_step_context", ("part",)),
@@ -69,7 +69,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records for which the answer differs from that for an unknown id."""
+        """Return the kinds of records whose ids get another answer than an unknown id."""
         expected = {
             has_id: await self.answers(agent, new_id() if has_id else new_uuid())
             for has_id in (True, False)

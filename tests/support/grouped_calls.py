@@ -18,10 +18,10 @@ def no_effect() -> None:
 
 @asynccontextmanager
 async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
-    """Send messages for an org until the maximum number awaits answers, so that further calls wait.
+    """Send the maximum number of messages for an org, so that further calls for it must wait.
 
-    At the end of the block, the messages get no answer until as many calls wait as `waiting` says.
-    After the answers, the driver sends these calls as one group.
+    The messages are answered at the end of the block, as soon as `waiting` calls wait. The driver
+    then sends the waiting calls as one group.
     """
     key = org_id.int % 2**62
     block = [f"select pg_advisory_xact_lock_shared({key})"]

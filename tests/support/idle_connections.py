@@ -51,7 +51,7 @@ class ReusingPool(ConnectionPool):
         return await super()._open(org, deadline)
 
     def _wrap(self, line: DbConnection) -> DbConnection:
-        """Return an idle connection with the event loop and the settings of this pool.
+        """Give an idle connection the event loop and the settings of this pool.
 
         The prepared statements of the connection remain.
         """

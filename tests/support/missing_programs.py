@@ -18,7 +18,7 @@ class Requirement(NamedTuple):
     name: str
     tested: str
     how_to_get: str
-    #: True if tests must fail in CI when it is missing, instead of being skipped.
+    #: True if CI must have it: without it, tests fail in CI instead of being skipped.
     needed_in_ci: bool = False
 
     @property

@@ -202,7 +202,7 @@ class AgentClient:
         return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "AgentClient":
-        """Return the same user with empty caches, like a client of another server process."""
+        """Return this agent with empty caches, as if another server process answered its calls."""
         services = replace(
             with_parts(self.dispatcher.services, PlanCache(), RunCache()),
             step_parents=ParentCache(),

@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 OWNERS = ("ordinary", "bypassing", "superuser")
 EXEMPT = ("bypassing", "superuser")
 
-#: Name of the user of the org whom a test can erase.
+#: Name of a user in the org, whom a test can erase.
 LEAVING = "Lea Leaving"
 
 
@@ -41,7 +41,7 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 
 
 def transfer_ownership(place: ServerDatabase) -> None:
-    """Make the owner in the place's DSN the owner of the database and of all its tables."""
+    """Make the owner that `place.owner_dsn` names the owner of the database and all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
     named = sql.Identifier(place.dbname)
     for node in place.server.nodes:

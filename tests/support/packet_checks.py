@@ -19,7 +19,7 @@ TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "
 #: Names that the id of an entry in a list may have.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
-#: Characters of which each kind needs a different number of bytes in UTF-8 and in JSON.
+#: Characters of several kinds, which need different numbers of bytes in UTF-8 and in JSON.
 ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 

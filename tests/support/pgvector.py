@@ -52,7 +52,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """Return the error of pgvector on this server, None if it works; test each server only once."""
+    """Return the error of pgvector on this server, or None; each server is tested only once."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():

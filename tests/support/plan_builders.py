@@ -46,7 +46,7 @@ _FRESH = numbered_ids("new")
 
 
 def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
-    """Return a decision context with the time this many minutes after noon."""
+    """Return a decision context whose time is this many minutes after noon."""
     return DecisionContext(NOON + timedelta(minutes=minutes), actor, _FRESH, _FRESH)
 
 

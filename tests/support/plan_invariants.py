@@ -132,7 +132,7 @@ def done_steps_stay_done(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that the caller holds the claimed step, which had no holder or one to be replaced."""
+    """Check that the caller now holds the claimed step, and was allowed to claim it."""
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
     if not isinstance(ready, StepReady):
@@ -188,7 +188,7 @@ def rows_of(plan: Plan) -> Rows:
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Return those of the replayed rows, and of their fields, that a plan object contains."""
+    """Return only those of the replayed rows and fields that a plan object contains."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
         for entity, entity_rows in rows.items()

@@ -89,7 +89,7 @@ def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modificati
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
-    """Return a condition with this action in two forms: as tool argument and as rule value."""
+    """Return a condition with this action, as a tool argument and as a value of the plan rules."""
     params: Body = {}
     steps: tuple[NewStep, ...] = ()
     if action is BranchAction.SKIP_TO:

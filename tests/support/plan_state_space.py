@@ -234,7 +234,7 @@ def _next_plans(
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return the names of the steps; an added step has its position among added steps as name."""
+    """Return the name of each step; that of an added step is its position among added steps."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 
@@ -382,7 +382,7 @@ def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT00
 
 
 def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
-    """Return the decided plan with new heartbeats for the steps to which the call refers."""
+    """Return the plan that a decision gives, with new heartbeats for the steps of the call."""
     plan = decision.plan
     if not decision.touched:
         return plan

@@ -2,8 +2,8 @@
 
 To bring a stored plan to a state, the calls that lead to the state are made again: the rules decide
 each call, and the store writes the decision. The store then loads the plan, and the rules decide
-the sampled call. After this call, the stored rows must equal the decided plan and the replayed
-audit.
+the sampled call. After this call, the stored rows must equal the plan that the rules computed, and
+the replayed audit.
 """
 
 import random
@@ -71,7 +71,7 @@ class StoredPlan:
         await self.write(call(), _actor(who))
 
     async def write(self, decision: Decision[object], actor: Actor) -> None:
-        """Write a decision as the application does, and make the decided plan the current plan."""
+        """Write a decision as the application does, and make its plan the current plan."""
         context = WriteContext(self.now, actor, self.head)
         statements, self.head = writer.statements(self.plan, decision, context)
         await self.tx.send(*statements)

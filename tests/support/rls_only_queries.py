@@ -46,7 +46,7 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Return a query without its org filters, and their number; keep a query for all orgs."""
+    """Return a query and 0 if it is for all orgs; otherwise, strip and count its org filters."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 

@@ -23,7 +23,7 @@ from waybook.run.stages import lists_row
 
 #: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)
-#: Statuses of jobs without a holder; the earliest time to claim such a job may be set.
+#: Statuses of jobs without a holder, which may have a time before which they cannot be claimed.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
 #: Kinds of rows with texts, of which the audit contains only the hash.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})

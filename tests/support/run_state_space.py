@@ -190,7 +190,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Unless this job can be claimed, yield a copy of the run after so much time that it can."""
+    """Yield a copy of the run in which this job can be claimed, unless it can be claimed now."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -240,7 +240,8 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Functions that prepare a call with this argument, which the usual call of the tool lacks.
+#: For a tool and one of its arguments, a function that prepares a call with this argument. The
+#: usual call of the tool lacks it.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_step_context", "part"): _read_on,
