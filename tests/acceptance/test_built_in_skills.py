@@ -119,7 +119,7 @@ class Worker:
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
     async def keep(self, step: Body) -> None:
-        """Store the example of research in the skill's text as research for this step."""
+        """Store the research that the skill's text gives as an example, for this step."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
         stored = await self.agent.call("store_research", **{**example, **ids})
@@ -132,7 +132,7 @@ class Worker:
         return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:
-        """Store the output and complete the skill, by the calls that the replies suggest."""
+        """Store the output and complete the skill, following the calls that replies suggest."""
         args = {"title": "The answer", "content": "# The Nile"}
         stored = await self.agent.call(complete["next"]["tool"], **complete["next"]["args"], **args)
         return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])

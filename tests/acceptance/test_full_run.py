@@ -65,7 +65,7 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
 
 
 async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
-    """Render all documents; check that the progress report changes in nothing else."""
+    """Render all documents; check that nothing else in the progress report changes."""
     wanted = sum(stage["documentsExpected"] for stage in before["stages"])
     assert await render_all(agent) == wanted - sum(
         stage["documentsAvailable"] for stage in before["stages"]

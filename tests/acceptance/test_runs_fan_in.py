@@ -108,7 +108,7 @@ async def test_step_closes_once_if_the_last_jobs_end_concurrently(
 
 
 async def check_each_step_closed_once(world: OrgEnv, *, closed: int) -> None:
-    """Check that this many first steps have closed, and that each opened the next step once."""
+    """Check that `closed` first steps have closed, and that each opened its next step once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",

@@ -79,7 +79,7 @@ async def counts(world: OrgEnv) -> list[int]:
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
-    """Claim the last job of a step; return its run, and a call that submits its result."""
+    """Claim the last job of a step; return the run, and the tool and arguments to submit it."""
     run = await make_run_of_three_steps(agent)
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))

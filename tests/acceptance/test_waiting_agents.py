@@ -54,8 +54,7 @@ class Race:
             )
             self.calls[reply["status"]] += 1
             if reply["status"] == "no_pending_steps":
-                # On a busy machine, a call may reach its `waitSeconds` before the next step is
-                # ready.
+                # On a busy machine, `waitSeconds` may pass before the next step is ready.
                 continue
             if reply["status"] != "step_ready":
                 break
@@ -122,8 +121,8 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
             message = make_request("tools/call", name="get_next_step", arguments=arguments)
-            # On a busy machine, a call may end before the last call has begun to wait, so repeat
-            # it.
+            # On a busy machine, a call may end before the last call has begun to wait. Then make it
+            # again.
             while True:
                 reply = await http.post(f"{address}/mcp", headers=headers, content=message)
                 result = reply.json()["result"]

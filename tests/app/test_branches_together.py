@@ -12,7 +12,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition with this action, always true or, without `holds`, always false."""
+    """Return a condition with this action that is always true, or always false without `holds`."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),

@@ -51,7 +51,8 @@ async def test_dump_arguments_gives_same_hash_as_pydantic_dump(
 ) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
-        with suppress(InvalidInput):  # Some tools require the argument.
+        # The call is invalid if the argument that it lacks is required.
+        with suppress(InvalidInput):
             arguments = {name: value for name, value in call.items() if name != left_out}
             args = parse_arguments(TOOLS[tool].arguments, arguments)
             dumped = dump_arguments(args, exclude={"idempotency_key"})

@@ -65,7 +65,7 @@ async def test_new_plan_does_not_link_skill_of_another_user(
 
 
 class Office:
-    """Simulated users of one plan and one run, which checks every reply."""
+    """Simulation of the users of one plan and one run, which checks every reply."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance

@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list of the messages sent within the block, as numbers of statements."""
+    """Yield a list with the number of statements in each message sent within the block."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:

@@ -372,7 +372,7 @@ async def test_timed_out_wait_returns_latest_reply_without_database_query(
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether the status of the last reply to the waiting calls was this one."""
+    """Return whether this is the status of the last reply to the waiting calls."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status
