@@ -86,8 +86,8 @@ def test_second_redaction_of_a_text_changes_nothing(text: str) -> None:
 
 BOMBS = (
     *("://a:", "password=", "bearer ", "eyJa.eyJ", "wb_a", "cookie:"),
-    # Words of beginnings of secrets. A simple pattern would scan the rest of the word after each
-    # beginning.
+    # Words that repeat the beginning of a secret. A simple pattern would scan the rest of the word
+    # for each repetition.
     *("-eyJaaaaaaaa", "-sk-a", "-whsec_", "?a_token", "authorization "),
 )
 

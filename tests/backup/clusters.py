@@ -1,6 +1,6 @@
 """PostgreSQL 15 clusters for one test: WAL archive, copies, recovery, standby and crash.
 
-A cluster ends when the test process closes a pipe, and so at the latest with the test process.
+A cluster ends when the test process closes a pipe, or when this process itself ends.
 """
 
 import os

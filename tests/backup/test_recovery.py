@@ -92,7 +92,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(tmp_path: Path) 
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents create plans; return the ids of all plans in replies."""
+    """Kill the server while agents create plans; return the ids of the plans in its replies."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

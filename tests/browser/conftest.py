@@ -22,7 +22,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 #: The headless shell comes first, because it needs half the CPU time of the whole browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-#: Options of Chromium against requests in the background and against questions for permissions.
+#: Options of Chromium that turn off background requests, and features that need permissions.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

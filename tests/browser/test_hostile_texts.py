@@ -1,4 +1,4 @@
-"""Hostile texts in every field of the sample data, whose scripts no page executes."""
+"""Hostile texts in every field of the sample data: no page executes their scripts."""
 
 from urllib.parse import quote
 

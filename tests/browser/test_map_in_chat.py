@@ -34,7 +34,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # This change is not made through the app, which must show it anyway.
+        # This change is not made through the app, but the app must show it.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)

@@ -37,7 +37,7 @@ async def count(world: OrgEnv, plan_id: str, event: str) -> int:
 
 @asynccontextmanager
 async def losing_client(address: str) -> AsyncIterator[Client]:
-    """Yield a client to which the first answer to each of its calls is lost."""
+    """Yield a client that never gets the first answer to a call."""
     with http_fault_link(address) as (link, through):
 
         class LosingClient(Client):

@@ -367,7 +367,7 @@ async def test_two_models_complete_a_stage_without_sharing_a_job(
 
 
 async def last_status(agent: AgentClient, run: Body) -> str:
-    """Ask for a job of a model that does not exist; return the status of the reply."""
+    """Ask for a job of an unknown model, so that no job is claimed; return the status."""
     reply = await agent.call("get_next_job", runId=run["runId"], modelId="none")
     return str(reply["status"])
 
@@ -424,7 +424,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Send heartbeats often, so that the client notices a loss of the job quickly."""
+    """Send heartbeats often, so that the client soon notices that it has lost the job."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()

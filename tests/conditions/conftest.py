@@ -25,7 +25,7 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Convert a result of the CEL library to a Python value, but each null without the library.
+    """Convert a result of the CEL library to a Python value; convert nulls without the library.
 
     The library does not count references to `None`, so Python would abort after some thousands of
     nulls.

@@ -1,4 +1,4 @@
-"""Clusters whose data directory was deleted, which are removed although they are elsewhere."""
+"""Clusters in other directories, which are removed after their data directory was deleted."""
 
 import json
 import os

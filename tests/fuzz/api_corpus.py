@@ -17,7 +17,7 @@ MAX_REQUEST_LENGTH = 1_000
 
 
 class RecordedRequest(NamedTuple):
-    """Kept HTTP request, with the status of its answer."""
+    """Saved HTTP request, with the status of its answer."""
 
     path: str
     method: str
@@ -31,7 +31,7 @@ def recorded_requests() -> list[RecordedRequest]:
 
 
 def save_requests(requests: Iterable[RecordedRequest]) -> None:
-    """Keep the first requests for each path, method and status, without duplicates."""
+    """Save the first requests for each path, method and status, without duplicates."""
     selected: list[RecordedRequest] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
     for request in dict.fromkeys(requests):

@@ -16,7 +16,7 @@ def read_corpus(target: str) -> list[bytes]:
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Keep some of these inputs, within the limits and without duplicates."""
+    """Save some of these inputs, within the limits and without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

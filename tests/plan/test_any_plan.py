@@ -133,7 +133,7 @@ class Story:
         return DecisionContext(now, ACTORS[number % len(ACTORS)], self.new_id, self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
-        """Check a decision, and make the decided plan the current plan."""
+        """Check a decision, and continue with the plan that it gives."""
         check_decision(self.plan, decided, who)
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
@@ -249,7 +249,7 @@ def test_plan_stays_valid_and_closable_after_random_calls(new: NewPlan, calls: l
 
 
 def check_progress(plan: Plan, before: int) -> int:
-    """Check the progress; return how many steps are done now, at least as many as `before`."""
+    """Check that at least `before` steps are done; return how many are done."""
     done, total = count_done(plan.statuses()), len(plan.steps)
     assert before <= done <= total
     assert 0 <= percent(done, total) <= 100

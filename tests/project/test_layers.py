@@ -1,4 +1,4 @@
-"""Test layers, to one of which every test belongs; reports of failed, endless and skipped tests."""
+"""Test layers, one for each test; reports about failed, endless and skipped tests."""
 
 import os
 import re
@@ -142,7 +142,7 @@ def test_after():
 
 
 def test_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
-    # For the endless test, pytest ends its process and starts a new one.
+    # pytest ends the process of the endless test, and starts a new one.
     limit = ("-o", "faulthandler_timeout=3")
     done = run_planted(tmp_path, "-n", "1", "--dist", "worksteal", "-q", *limit, plan=PLANTED)
     assert "3 failed, 2 passed" in done.stdout, done.stdout + done.stderr

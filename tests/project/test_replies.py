@@ -250,7 +250,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
-    """Complete a run with a partial result, feedback, a regenerated document, and waiting."""
+    """Complete a run with a partial result, feedback, a regenerated document, and empty claims."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")
@@ -292,7 +292,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data without a language model, with a correct answer of one, and with a wrong one."""
+    """Extract data without a language model, with its correct answer, and with a wrong answer."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):

@@ -1,4 +1,4 @@
-"""Prompts for extraction, in which the source text cannot pass for instructions."""
+"""Prompts for extraction, in which source texts cannot imitate instructions."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -78,7 +78,7 @@ def check_boxes(layout: Layout) -> None:
 
 
 def check_lines(layout: Layout) -> None:
-    """Check that each edge leads from the border of a box to that of another, across no box."""
+    """Check that each edge connects the borders of its two boxes, and crosses no box."""
     assert {(line.source, line.target) for line in layout.lines} == box_edges(layout)
     rows: dict[int, list[Box]] = {}
     for box in layout.boxes:
