@@ -37,7 +37,7 @@ def test_blank_text_in_nested_object_is_treated_as_absent(blank: str) -> None:
         ("draw_map", "seen"),
     ],
 )
-def test_blank_enum_time_or_json_argument_is_treated_as_absent(
+def test_blank_argument_for_enum_time_or_json_counts_as_absent(
     tool: str, name: str, blank: str
 ) -> None:
     sent = parse_or_reject(tool, {name: blank})
@@ -83,7 +83,7 @@ def test_blank_value_of_a_required_or_unknown_argument_is_refused(
 
 
 @pytest.mark.parametrize("blank", [*BLANKS[1:], "\x1f \x85"])
-def test_required_text_of_spaces_is_replaced_by_a_placeholder(blank: str) -> None:
+def test_blank_text_of_required_argument_is_replaced_by_placeholder(blank: str) -> None:
     # The schema does not exclude blank texts, because some clients refuse every schema that has a
     # `pattern`.
     step = {**STEP, "instructions": blank}

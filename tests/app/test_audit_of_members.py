@@ -14,7 +14,7 @@ async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[st
     return {entry.subject for entry in entries}
 
 
-async def test_audit_shows_only_plan_entries_to_callers_without_admin_scope(world: OrgEnv) -> None:
+async def test_caller_without_admin_scope_sees_only_audit_entries_of_plans(world: OrgEnv) -> None:
     await make_token(world.agent, email="ann@example.org")
     await world.agent.plan()
     admin, org_id = at(world.agent), str(world.agent.org_id)

@@ -22,7 +22,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
         assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_completed_by_field_names_the_submitter_not_the_claimer(world: OrgEnv) -> None:
+async def test_completed_by_field_names_the_user_that_submitted_the_result(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
     taken = await ann.take(plan)
@@ -41,7 +41,7 @@ async def test_completed_by_field_names_the_submitter_not_the_claimer(world: Org
     ] * 2
 
 
-async def test_approved_step_names_review_requester_as_completed_by(world: OrgEnv) -> None:
+async def test_approval_completes_step_in_the_name_of_the_review_requester(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
@@ -54,7 +54,7 @@ async def test_approved_step_names_review_requester_as_completed_by(world: OrgEn
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_include_user_that_completed_the_step(world: OrgEnv) -> None:
+async def test_step_formatting_notes_name_user_that_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

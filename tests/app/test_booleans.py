@@ -73,7 +73,7 @@ def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]
     return {fault["at"]: fault["fault"] for fault in faults}
 
 
-def test_numeric_paths_include_nested_arguments() -> None:
+def test_list_of_numeric_arguments_includes_nested_arguments() -> None:
     numeric_places = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
     assert ("submit_step_result", "confidence") in numeric_places
     assert ("submit_step_result", "usage.costUsd") in numeric_places

@@ -49,7 +49,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 
 @settings(max_examples=40)
 @given(conditions=st.lists(branches(), min_size=1, max_size=6), data=st.data())
-def test_audit_of_a_plan_with_conditions_replays_to_same_rows(
+def test_replayed_audit_of_plan_with_conditions_gives_the_stored_rows(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
     reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())

@@ -42,7 +42,7 @@ async def users(team: Team) -> list[User]:
     return accounts.read_users(rows[0])
 
 
-async def test_first_sign_in_creates_user_once_and_writes_audit_entry(team: Team) -> None:
+async def test_first_sign_in_creates_a_user_and_an_audit_entry(team: Team) -> None:
     agent = team.world.agent
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
     first = await caller(team)
@@ -99,7 +99,7 @@ async def test_issuer_token_with_unknown_org_raises_unauthenticated(team: Team) 
     assert await users(team) == []
 
 
-async def test_setting_oidc_new_users_to_deny_rejects_unknown_users(world: OrgEnv) -> None:
+async def test_unknown_user_is_rejected_if_oidc_new_users_is_deny(world: OrgEnv) -> None:
     async with make_team(world, oidc_new_users="deny") as team:
         with pytest.raises(Unauthenticated):
             await caller(team)

@@ -138,7 +138,7 @@ async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: Agen
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_call_statistics_count_only_the_requested_number_of_calls(
+async def test_call_statistics_count_at_most_the_requested_number_of_calls(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     for _ in range(2):

@@ -87,11 +87,11 @@ def test_prompt_injection_is_tested_with_at_least_sixty_samples() -> None:
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_leak_check_reports_user_text_in_server_written_fields(path: tuple[str, ...]) -> None:
+def test_leak_check_reports_user_text_in_fields_for_server_text(path: tuple[str, ...]) -> None:
     assert is_astray(("store_research", "title"), path)
 
 
-async def test_stored_texts_appear_only_in_allowed_reply_fields(world: OrgEnv) -> None:
+async def test_texts_of_users_appear_only_in_the_allowed_reply_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
     plans.append(await marked_copy(agent, ink, plans[0]))

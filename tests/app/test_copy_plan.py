@@ -110,7 +110,7 @@ async def test_original_plan_does_not_read_research_of_the_copy(agent: AgentClie
     ("arguments", "carried"),
     [({"upToStep": 1, "atAuditSeq": 5}, 1), ({"upToStep": 1, "atAuditSeq": 1}, 0)],
 )
-async def test_plan_can_be_copied_up_to_a_step_or_entry(
+async def test_plan_can_be_copied_up_to_step_or_audit_entry(
     agent: AgentClient, original: Body, arguments: Body, carried: int
 ) -> None:
     assert (await copy(agent, original, **arguments))["carriedOver"] == carried
@@ -125,7 +125,7 @@ async def test_plan_can_be_copied_up_to_a_step_or_entry(
         ({"atAuditSeq": 0}, "NOT_FOUND", "no audit entry 0"),
     ],
 )
-async def test_copy_up_to_unknown_step_or_entry_is_refused(
+async def test_copy_up_to_unknown_step_or_audit_entry_is_refused(
     agent: AgentClient, original: Body, arguments: Body, code: str, message: str
 ) -> None:
     error = await agent.refused("copy_plan", planId=original["planId"], **arguments)

@@ -115,7 +115,7 @@ async def test_create_research_plan_with_invalid_arguments_creates_nothing(
     assert rows == []
 
 
-async def test_new_plan_links_the_latest_skill_execution_of_the_session(
+async def test_new_plan_refers_to_latest_skill_execution_of_the_session(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await agent.call("start_skill", name="survey", sessionId="s")

@@ -159,7 +159,7 @@ PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_tool_passes_the_checks_for_all_tools(world: OrgEnv, tool: str) -> None:
+async def test_every_tool_meets_the_common_requirements(world: OrgEnv, tool: str) -> None:
     case = Case(world, tool, await valid_call(world.agent, tool))
     failures: dict[str, str] = {}
     for holds in PROPERTIES:

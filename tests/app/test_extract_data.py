@@ -135,7 +135,7 @@ async def test_extract_data_with_text_and_artifact_uses_the_text(agent: AgentCli
 @pytest.mark.parametrize(
     "args", [{}, {"text": TEXT, "offset": 26}, {"text": TEXT, "offset": 2**62}]
 )
-async def test_extract_data_for_missing_or_exhausted_text_returns_prompt(
+async def test_extract_data_returns_prompt_if_no_text_is_left(
     agent: AgentClient, args: Body
 ) -> None:
     reply = await agent.call("extract_data", schema=RIVER, **args)
@@ -160,7 +160,7 @@ async def test_extract_data_refuses_candidate_that_is_too_costly_to_validate(
     assert error["code"] == "TOO_LARGE"
 
 
-async def test_extract_data_returns_oversized_candidate_only_with_detail(
+async def test_extract_data_returns_large_candidate_only_with_detail_argument(
     agent: AgentClient,
 ) -> None:
     args: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}

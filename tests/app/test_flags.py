@@ -29,7 +29,7 @@ async def test_repeated_call_returns_the_hidden_character_flags_again(world: Org
     assert again == {**first, "replayed": True}
 
 
-async def test_error_details_report_hidden_characters_in_feedback(world: OrgEnv) -> None:
+async def test_error_that_quotes_feedback_reports_hidden_characters_in_text(world: OrgEnv) -> None:
     plan = await world.agent.plan(1)
     taken = await world.agent.take(plan)
     await world.agent.call("request_user_review", stepId=taken["stepId"], summary="?")

@@ -51,7 +51,7 @@ async def test_workflow_slug_of_another_org_can_be_reused(
     assert added["version"] == 1
 
 
-async def test_run_uses_definition_of_own_org_if_slug_is_shared(
+async def test_run_uses_own_workflow_if_two_orgs_share_a_slug(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     runs = []

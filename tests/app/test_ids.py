@@ -33,7 +33,7 @@ def places_with_ids() -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_repeated_call_with_other_id_spelling_gets_stored_answer(
+async def test_call_repeated_with_ids_in_lowercase_gets_stored_reply(
     agent: AgentClient, tool: str
 ) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
@@ -46,7 +46,7 @@ async def test_repeated_call_with_other_id_spelling_gets_stored_answer(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_dump_arguments_gives_same_hash_as_pydantic_dump(
+async def test_arguments_have_the_same_hash_as_in_the_pydantic_dump(
     agent: AgentClient, tool: str
 ) -> None:
     call = await valid_call(agent, tool)
@@ -97,7 +97,7 @@ async def test_step_id_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
         assert f"{step_id!r} is the id of a step, not of a plan" in error["message"]
 
 
-async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
+async def test_values_that_look_like_ids_in_agent_json_stay_unchanged(agent: AgentClient) -> None:
     """A field that an agent names `planId` may contain an id of another system."""
     own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
@@ -119,7 +119,7 @@ async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: Agent
     assert extracted["data"] == own
 
 
-async def test_step_removal_repeated_in_other_process_gets_stored_answer(
+async def test_step_removal_repeated_in_another_process_gets_stored_reply(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -133,7 +133,7 @@ async def test_step_removal_repeated_in_other_process_gets_stored_answer(
 
 
 @pytest.mark.parametrize("is_added", [False, True], ids=["new plan", "added step"])
-async def test_object_gets_another_id_if_the_first_is_taken(
+async def test_new_plan_or_step_never_gets_an_existing_id(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch, *, is_added: bool
 ) -> None:
     plan = await agent.plan(1)

@@ -64,7 +64,7 @@ async def test_claim_of_a_repeated_step_cuts_long_earlier_results(agent: AgentCl
     assert piece["content"].startswith("d")
 
 
-async def test_loop_asks_a_person_after_the_last_repetition(agent: AgentClient) -> None:
+async def test_step_after_the_last_repetition_asks_for_a_review(agent: AgentClient) -> None:
     plan = await make_loop(agent)
     step, before = await agent.take(plan, sessionId="s"), plan
     for result in ("draft 1", {"score": 3}, "draft 2", {"score": 4}):

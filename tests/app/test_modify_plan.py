@@ -22,7 +22,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_replies_about_a_canceled_plan_suggest_no_step_or_review(
+async def test_replies_about_canceled_plan_show_cancellation_and_no_open_review(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -109,7 +109,7 @@ async def test_reason_of_maximum_length_is_stored_whole(world: OrgEnv, agent: Ag
     assert error["code"] == "TOO_LARGE"
 
 
-async def test_invalid_modification_makes_the_modify_plan_call_change_nothing(
+async def test_modify_plan_with_an_invalid_modification_changes_nothing(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -175,7 +175,9 @@ async def test_error_for_malformed_modification_names_the_wrong_fields(
     assert error["next"]["args"]["planId"] == plan["planId"]
 
 
-async def test_modification_with_no_or_several_actions_is_refused(agent: AgentClient) -> None:
+async def test_modification_without_action_or_with_several_actions_is_refused(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(2)
     both = {"remove_step": plan["stepIds"][0], "cancel_plan": "No longer needed."}
     for modification in ({}, both):
@@ -193,7 +195,7 @@ async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, B
     return plan, taken
 
 
-async def test_result_for_changed_instructions_names_revision_that_holder_read(
+async def test_result_names_the_revision_of_instructions_that_holder_read(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan, taken = await _changed_while_held(agent, "other")

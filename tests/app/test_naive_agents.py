@@ -29,7 +29,7 @@ def check(what: str, outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> No
     assert outcome.decisions > 0
 
 
-async def test_plans_end_although_agents_stop_at_random(
+async def test_every_plan_ends_if_agents_stop_at_random_points(
     world: OrgEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()
@@ -41,7 +41,7 @@ async def test_plans_end_although_agents_stop_at_random(
     assert set(outcome.statuses) == {"completed", "failed"}
 
 
-def test_runs_end_although_agents_stop_at_random(
+def test_every_run_ends_if_agents_stop_at_random_points(
     shared_place: ServerDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()

@@ -53,7 +53,7 @@ async def test_users_with_same_idempotency_key_get_different_steps_or_jobs(
         assert again[ID_OF[tool]] == first[ID_OF[tool]]
 
 
-async def test_new_plan_does_not_link_skill_of_another_user(
+async def test_new_plan_does_not_refer_to_skill_of_another_user(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="main")
@@ -126,7 +126,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_no_attempt_goes_to_two_users_with_same_session_name(
+def test_users_with_same_session_name_never_hold_the_same_attempt(
     shared_place: ServerDatabase, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

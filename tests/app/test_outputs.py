@@ -88,7 +88,7 @@ async def test_store_research_output_refuses_invalid_arguments(
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_output_of_nearly_one_mebibyte_is_stored(agent: AgentClient) -> None:
+async def test_output_of_nearly_a_mebibyte_is_stored(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan, "x" * 1_048_000)
     assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000

@@ -10,7 +10,7 @@ from waybook.plan.model import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_overview_count_beyond_the_limit_is_marked_as_minimum(
+async def test_overview_marks_a_count_that_reached_the_limit_as_minimum(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
@@ -24,7 +24,7 @@ async def test_overview_count_beyond_the_limit_is_marked_as_minimum(
     assert (await read_overview(ctx, LastLook())).totals["running"].is_minimum
 
 
-async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
+async def test_overview_lists_failed_steps_of_open_plans_before_closed_plans(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)

@@ -42,7 +42,7 @@ def standings(*statuses: StepStatus) -> list[str]:
 
 
 @decision("X2")
-def test_plan_report_maps_every_step_status_to_progress_status() -> None:
+def test_plan_report_has_a_progress_status_for_every_step_status() -> None:
     assert set(PROGRESS_BY_STATUS) == set(StepStatus)
     assert standings(*StepStatus) == [
         "not_started",
@@ -90,7 +90,7 @@ def test_plan_map_without_dependencies_links_steps_in_order() -> None:
     assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
 
 
-def test_independent_step_follows_all_earlier_steps_in_sequential_plan() -> None:
+def test_step_without_dependencies_follows_all_steps_in_sequential_plan() -> None:
     plan = make_plan(*(make_step() for _ in range(5)))._replace(sequential=True)
     one, two, three, four, five = (step.id for step in plan.steps)
     needs = {two: (one,), three: (one,), one: (), four: (), five: (three,)}

@@ -71,7 +71,7 @@ async def test_passage_that_breaks_the_indexing_connection_twice_is_skipped(
         assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_other_passages_are_indexed_after_one_is_quarantined(
+async def test_other_passages_are_indexed_although_a_passage_is_quarantined(
     env_with_breaking_passage: OrgEnv,
 ) -> None:
     await break_until_set_aside(env_with_breaking_passage)
@@ -83,7 +83,7 @@ async def test_other_passages_are_indexed_after_one_is_quarantined(
     assert len(reply["hits"]) == 1
 
 
-async def test_passage_in_quarantine_is_indexed_again_after_one_day(
+async def test_quarantined_passage_is_indexed_again_after_a_day(
     env_with_breaking_passage: OrgEnv,
 ) -> None:
     await break_until_set_aside(env_with_breaking_passage)

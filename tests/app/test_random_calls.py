@@ -23,7 +23,7 @@ NEEDS = (
 )
 
 
-async def test_random_calls_valid_by_the_schema_have_no_argument_errors(world: OrgEnv) -> None:
+async def test_random_calls_that_match_the_schema_cause_no_argument_errors(world: OrgEnv) -> None:
     calls, codes = RandomCalls(SEED), Counter[str]()
     wrong: Counter[str] = Counter()
     for tool in PREPARE:

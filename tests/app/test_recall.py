@@ -15,7 +15,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count_messages(monkeypatch)
 
 
-async def test_each_call_on_a_cached_plan_sends_one_database_message(
+async def test_call_on_a_cached_plan_sends_a_single_database_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)

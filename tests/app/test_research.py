@@ -205,7 +205,7 @@ async def test_get_artifact_returns_long_text_in_pages_or_whole(agent: AgentClie
     assert artifact["content"] == long
 
 
-async def test_artifact_and_cited_source_are_one_search_hit(
+async def test_search_returns_artifact_and_cited_source_as_a_single_hit(
     agent: AgentClient,
 ) -> None:
     cited = {"title": "Moraine dam of a glacial lake", "quote": "A moraine dam broke."}

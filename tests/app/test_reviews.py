@@ -53,7 +53,7 @@ async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(agent: A
     assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
 
 
-async def test_session_that_relays_modify_decision_keeps_the_step(agent: AgentClient) -> None:
+async def test_session_that_submits_modify_decision_remains_the_holder(agent: AgentClient) -> None:
     plan, named = await agent.plan(2), {"sessionId": "monday"}
     taken = await agent.take(plan, **named)
     request = {"stepId": taken["stepId"], "summary": "Right?", **named}

@@ -108,7 +108,9 @@ async def test_new_builtin_version_applies_only_to_new_runs(
     assert (await agent.job(before))["prompt"] == "As it was."
 
 
-async def test_workflow_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
+async def test_workflow_added_by_user_named_waybook_overrides_builtin_workflow(
+    agent: AgentClient,
+) -> None:
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"

@@ -184,7 +184,7 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     assert error["next"]["tool"] == "get_run_progress"
 
 
-async def test_session_resumes_the_held_job_unless_another_is_requested(
+async def test_session_gets_own_job_again_unless_another_is_requested(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

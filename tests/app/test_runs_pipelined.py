@@ -150,7 +150,7 @@ async def test_lost_connection_fails_only_the_calls_already_sent(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_repeated_idempotency_key_does_not_fail_the_next_calls(
+async def test_call_with_repeated_idempotency_key_does_not_fail_later_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The database rejects the repeated call, because it has the idempotency key already."""
@@ -237,7 +237,7 @@ async def test_result_of_job_just_claimed_by_another_process_is_refused(
     assert outcome_of(refused) == "STALE_ATTEMPT"
 
 
-async def test_canceled_call_does_not_fail_other_calls_before_the_commit(
+async def test_call_canceled_before_the_commit_does_not_fail_other_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def cancel(_: DbConnection, send: Send) -> Results:

@@ -23,7 +23,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-async def test_rendering_removes_scripts_and_makes_documents_available(
+async def test_rendered_document_is_available_and_has_no_scripts(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

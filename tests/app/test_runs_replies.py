@@ -164,7 +164,7 @@ async def test_job_reply_cuts_long_prompt_and_names_call_for_rest(agent: AgentCl
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_returns_only_the_end_of_partial_results(agent: AgentClient) -> None:
+async def test_get_next_job_returns_only_the_end_of_long_earlier_parts(agent: AgentClient) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:
@@ -289,7 +289,9 @@ async def test_reply_about_large_workflow_is_short_unless_detail_is_set(agent: A
         assert size(answer.body) < MAX_TOKENS
 
 
-async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(agent: AgentClient) -> None:
+async def test_get_next_job_without_free_job_shortens_long_list_of_open_jobs(
+    agent: AgentClient,
+) -> None:
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)
@@ -342,7 +344,7 @@ async def test_progress_of_run_that_awaits_feedback_names_the_stage(agent: Agent
 
 
 @pytest.mark.parametrize("canceled", [True, False])
-async def test_last_suggested_call_of_closed_run_is_get_run_progress(
+async def test_get_run_progress_of_a_closed_run_suggests_no_call(
     agent: AgentClient, *, canceled: bool
 ) -> None:
     await agent.call("add_dag", definition=make_definition("a", make_stage("b", STEP)))

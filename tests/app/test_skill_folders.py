@@ -122,7 +122,7 @@ def test_skill_with_malformed_text_raises_invalid_skill(text: str, said: str) ->
         parse_skill(text, "a-skill")
 
 
-def test_horizontal_rules_in_skill_body_are_preserved() -> None:
+def test_skill_text_keeps_horizontal_rules() -> None:
     skill = parse_skill("---\nname: a-skill\ndescription: x\n---\nOne.\n\n---\n\nTwo.", "a-skill")
     assert skill.body == "One.\n\n---\n\nTwo."
 

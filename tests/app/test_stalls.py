@@ -70,7 +70,7 @@ async def test_read_tools_except_get_plan_status_record_no_stalls(
     assert await noted(world, plan) == []
 
 
-async def test_plan_listed_as_stalled_is_resumed_by_a_modification(
+async def test_modifying_a_stalled_plan_sets_the_status_to_executing(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -214,7 +214,7 @@ async def test_stall_sweep_finds_step_claimed_after_the_previous_sweep(
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgEnv) -> None:
+async def test_stall_sweep_finds_added_step_with_short_stall_time(own_world: OrgEnv) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services
     plan = await agent.plan(steps=[make_step()])
     taken = await agent.take(plan)

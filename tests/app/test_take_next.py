@@ -46,7 +46,9 @@ async def test_submit_with_take_next_returns_a_step_added_by_condition(agent: Ag
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_repeat_condition_copies_instructions_that_are_not_cached(agent: AgentClient) -> None:
+async def test_process_without_the_plan_in_cache_repeats_steps_unchanged(
+    agent: AgentClient,
+) -> None:
     condition = branch_condition(2, "result == 'again'", "repeat", fromStepOrder=1, max=2)
     plan = await agent.plan(3, branchingConditions=[condition])
     await agent.submit(await agent.take(plan))

@@ -84,7 +84,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
     assert pages == []
 
 
-async def test_vector_cache_includes_transactions_that_commit_out_of_order(
+async def test_vector_cache_includes_transaction_that_began_first_but_ended_last(
     library: SearchCorpus,
 ) -> None:
     """The transaction that begins first may commit last; the cache must include both."""
@@ -107,7 +107,7 @@ async def test_vector_cache_includes_transactions_that_commit_out_of_order(
     assert set(await near(library, FLOOD)) == {later, subject.id}
 
 
-async def test_searches_in_two_processes_agree_after_concurrent_writes(
+async def test_searches_in_two_processes_find_the_same_after_concurrent_writes(
     library: SearchCorpus,
 ) -> None:
     other = another_process(library)
@@ -142,7 +142,7 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )
-def test_vector_cache_is_reused_only_for_a_later_database_snapshot(
+def test_vector_cache_is_reloaded_after_database_restore_or_long_pause(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -164,7 +164,7 @@ async def test_vector_cache_reloads_all_vectors_after_a_change_of_database(
     assert pages == ["page"]
 
 
-async def test_org_too_large_for_vector_cache_is_searched_in_pages(
+async def test_org_with_too_many_vectors_for_cache_is_searched_completely(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, search_backend):
@@ -215,7 +215,7 @@ async def test_search_ranks_passages_by_vector_similarity_to_the_question(
             assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
 
 
-async def test_vector_search_with_broad_filter_returns_every_match(
+async def test_vector_search_with_filter_returns_every_match(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ("note", "finding")

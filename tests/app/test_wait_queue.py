@@ -88,7 +88,7 @@ def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) 
     queue.stop_trying()
 
 
-def test_call_that_found_no_work_is_woken_after_a_pause(
+def test_waiting_call_that_gets_no_work_retries_after_a_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -100,7 +100,7 @@ def test_call_that_found_no_work_is_woken_after_a_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_during_a_search_for_work_repeats_the_search(
+def test_waiting_call_searches_again_after_a_change_during_the_search(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -114,7 +114,7 @@ def test_change_during_a_search_for_work_repeats_the_search(
     assert woken(waiters) == [True, False, False]
 
 
-def test_first_waiting_call_is_woken_when_work_becomes_free(
+def test_timer_wakes_first_waiting_call_when_a_job_becomes_free(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.note_nothing(nothing(30), {})
@@ -126,7 +126,7 @@ def test_first_waiting_call_is_woken_when_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_search_is_repeated_after_a_second_if_work_is_overdue(
+def test_waiting_call_searches_again_after_a_second_for_overdue_work(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -280,7 +280,7 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_delay_between_arrival_and_execution_shortens_the_wait(env: WaitingEnv) -> None:
+async def test_time_that_a_call_was_delayed_shortens_the_wait(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     caller = replace(env.agent.caller, hooks=WaitHooks(delay_seconds=50))
@@ -325,7 +325,7 @@ async def test_next_waiting_call_is_woken_if_woken_call_fails(env: WaitingEnv) -
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_repeated_waiting_call_gets_the_same_step(env: WaitingEnv) -> None:
+async def test_waiting_call_repeated_with_the_same_key_gets_same_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -339,7 +339,7 @@ async def test_repeated_waiting_call_gets_the_same_step(env: WaitingEnv) -> None
     assert {**third, "replayed": None} == {**second, "replayed": None}
 
 
-async def test_repeated_call_waits_again_if_the_first_wait_found_nothing(env: WaitingEnv) -> None:
+async def test_repeated_call_waits_again_if_first_call_got_no_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -382,7 +382,7 @@ async def unreachable(org: int | None) -> object:
     raise AssertionError(org)
 
 
-async def test_change_just_before_the_wait_begins_answers_the_call(env: WaitingEnv) -> None:
+async def test_call_is_answered_if_step_becomes_free_just_before_waiting(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

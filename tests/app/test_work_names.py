@@ -70,20 +70,20 @@ async def run_names(
     return [run.name for run in (await list_runs(ctx, wanted))[0]]
 
 
-async def test_search_finds_older_names_by_the_beginning_of_a_word(ctx: RequestContext) -> None:
+async def test_older_names_match_the_beginning_of_a_word(ctx: RequestContext) -> None:
     for text, names in FOUND.items():
         assert await plan_names(ctx, text) == names
         for order in ListOrder:
             assert await run_names(ctx, text, order) == names, (text, order)
 
 
-async def test_search_inside_words_reads_only_the_newest_names(ctx: RequestContext) -> None:
+async def test_only_the_newest_names_match_a_part_inside_a_word(ctx: RequestContext) -> None:
     for search in (plan_names, run_names):
         assert await search(ctx, "ewes") == ["Newest"]
         assert await search(ctx, "akes") == []
 
 
-async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> None:
+async def test_search_by_name_also_applies_state_and_creator_filters(ctx: RequestContext) -> None:
     assert await plan_names(ctx, "lakes", state=PlanState.PLANNING) == ["Lakes of the north"]
     assert await plan_names(ctx, "lakes", state=PlanState.STALLED) == []
     assert await plan_names(ctx, "lakes", creator="ann") == ["Lakes of the north"]
@@ -106,7 +106,7 @@ async def test_second_page_of_a_name_search_continues_after_the_first(ctx: Reque
     assert [run.name for run in (*newest, *older)] == FOUND["river"]
 
 
-async def test_plan_is_found_by_name_and_by_start_of_id(
+async def test_name_or_start_of_the_id_selects_a_plan(
     own_world: OrgEnv, ctx: RequestContext
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")

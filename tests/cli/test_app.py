@@ -55,7 +55,9 @@ def test_help_lists_every_command_and_each_command_has_help() -> None:
         ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
-def test_importing_a_cli_module_loads_no_unneeded_module(imported: str, spared: str) -> None:
+def test_importing_a_cli_module_does_not_import_listed_slow_modules(
+    imported: str, spared: str
+) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
@@ -73,7 +75,9 @@ def test_unknown_command_exits_with_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
 
 
-def test_call_command_prints_two_line_error_if_database_is_unreachable(terminal: Terminal) -> None:
+def test_call_command_prints_error_and_advice_if_database_is_unreachable(
+    terminal: Terminal,
+) -> None:
     failed = terminal.run("call", "ping", "--database-url", "postgresql://127.0.0.1:1/none")
     first, second = failed.stderr.splitlines()
     assert failed.exit_code == 1
@@ -121,7 +125,7 @@ def test_call_command_with_dash_reads_arguments_from_stdin(terminal: Terminal) -
     assert json.loads(output)["planId"] == plan_id
 
 
-def test_call_command_exits_with_1_and_suggestion_after_tool_error(terminal: Terminal) -> None:
+def test_call_command_prints_suggestion_and_exits_1_after_tool_error(terminal: Terminal) -> None:
     failed = terminal.run("call", "get_plan_status", '{"planId": "unknown"}')
     assert failed.exit_code == 1
     assert failed.stderr.startswith("✗ NOT_FOUND: ")

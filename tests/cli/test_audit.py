@@ -98,7 +98,7 @@ def test_audit_verify_reports_a_chain_with_a_missing_plan_row(
     assert "it was deleted" in failed.stdout
 
 
-def test_audit_verify_includes_skill_executions(terminal: Terminal) -> None:
+def test_audit_verify_checks_the_chains_of_skill_executions(terminal: Terminal) -> None:
     async def subjects(here: AppSession) -> set[tuple[str, str]]:
         return {(subject.kind, subject.id) for subject in await audited_subjects(here.call)}
 
@@ -235,7 +235,7 @@ def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     other.unlink()
 
 
-def test_audit_anchor_keeps_existing_file_that_disagrees_with_the_database(
+def test_audit_anchor_overwrites_contradicting_anchor_only_if_forced(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")
@@ -250,7 +250,9 @@ def test_audit_anchor_keeps_existing_file_that_disagrees_with_the_database(
     assert file.read_bytes() != before
 
 
-def test_audit_anchor_command_never_replaces_a_backup(terminal: Terminal, archive: Path) -> None:
+def test_audit_anchor_command_refuses_to_overwrite_a_backup(
+    terminal: Terminal, archive: Path
+) -> None:
     before = archive.read_bytes()
     refused = terminal.run("audit", "anchor", str(archive), "--force")
     assert (refused.exit_code, archive.read_bytes()) == (1, before)

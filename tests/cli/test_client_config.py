@@ -234,9 +234,7 @@ def test_error_for_broken_toml_config_names_the_line(text: str, message: str) ->
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_waybook_entry_in_each_client_config_is_read_and_removed(
-    name: str, *, is_http: bool
-) -> None:
+def test_waybook_entry_can_be_read_and_removed_in_each_config(name: str, *, is_http: bool) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return
@@ -281,7 +279,7 @@ def test_client_config_of_a_project_is_in_the_project_folder() -> None:
     assert configs["claude-desktop"] is None
 
 
-def test_every_client_config_names_the_token_variable() -> None:
+def test_client_config_refers_to_token_by_environment_variable() -> None:
     configs = {
         name: client.http_entry("u", client.token_reference) for name, client in CLIENTS.items()
     }

@@ -95,7 +95,7 @@ def make_program(folder: Path, name: str, body: str) -> None:
     program.chmod(0o755)
 
 
-def test_plugin_install_runs_the_client_and_calls_the_server(
+def test_plugin_install_runs_the_client_program_and_pings_the_server(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place_setting(home, "data_dir", str(terminal.data_dir))
@@ -112,7 +112,7 @@ def test_plugin_install_runs_the_client_and_calls_the_server(
     assert "✓ ping: the database answered at 20" in shown
 
 
-def test_plugin_install_reports_a_client_or_server_that_fails(
+def test_plugin_install_reports_failure_of_client_program_or_server(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}/usr/bin:/bin")

@@ -140,6 +140,6 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_export_line_printed_by_demo_puts_waybook_on_path(played: str) -> None:
+def test_export_command_printed_by_the_demo_puts_waybook_on_path(played: str) -> None:
     (export,) = re.findall(r"^ +(export PATH=.*)$", played, re.MULTILINE)
     assert output_of("/bin/sh", "-c", f"{export}; command -v waybook") == f"{PROGRAM}\n"

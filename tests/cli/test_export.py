@@ -300,7 +300,9 @@ def stored_steps(terminal: Terminal, plan_id: str) -> list[Body]:
     return steps
 
 
-def test_import_shows_plan_and_asks_before_writing(terminal: Terminal, tmp_path: Path) -> None:
+def test_import_shows_the_plan_and_asks_before_storing_steps(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     file = tmp_path / "plan.md"
     file.write_text(LIST)
     declined = terminal.run("import", str(file), typed="n\n", columns=120)
@@ -348,7 +350,7 @@ def test_failed_import_names_the_line_and_writes_nothing(
     assert terminal.json_output("plans") == before
 
 
-def test_import_from_stdin_needs_yes_or_dry_run(terminal: Terminal) -> None:
+def test_import_from_stdin_is_refused_without_yes_or_dry_run(terminal: Terminal) -> None:
     refused = terminal.run("import", "-", typed=LIST)
     assert refused.exit_code == 1
     assert "add --yes, or --dry-run" in refused.stderr

@@ -76,7 +76,7 @@ def test_oversized_input_file_is_refused_with_json_error(
     assert done.stderr == ""
 
 
-def test_report_command_continues_after_a_too_long_line(large: Path) -> None:
+def test_report_command_reports_a_too_long_line_and_continues(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)

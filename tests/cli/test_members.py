@@ -193,7 +193,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
     assert "FORBIDDEN" in str(refused.content[0])
 
 
-def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> None:
+def test_only_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> None:
     """The test runs the guide's commands, and opens pages with the tokens that they print."""
     guide = Path("docs/how-to/serve-a-team.md").read_text("utf-8")
     wanted = ("waybook org add", "waybook user add", "waybook token add")
@@ -256,7 +256,7 @@ def test_org_erase_command_requires_slug_as_confirmation(
     assert acme not in slugs(attachment)
 
 
-def test_org_erase_with_yes_needs_no_confirmation_and_prints_json(
+def test_org_erase_with_yes_option_needs_no_confirmation(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
     reply = terminal.json_output("org", "erase", acme, "--yes")

@@ -44,7 +44,7 @@ def server_of(data_dir: Path) -> PageRecord:
     return server
 
 
-def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) -> None:
+def test_review_url_works_until_the_stdio_process_ends(data_dir: Path) -> None:
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
@@ -65,7 +65,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     assert not is_listening(port)
 
 
-def test_dashboard_is_served_again_after_serving_process_is_killed(data_dir: Path) -> None:
+def test_second_stdio_process_serves_dashboard_after_the_first_is_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -113,7 +113,7 @@ def test_dashboard_reuses_port_chosen_while_configured_port_was_busy(data_dir: P
         agent.end()
 
 
-def test_stdio_process_links_to_running_server_and_serves_no_pages(data_dir: Path) -> None:
+def test_stdio_process_links_to_running_server_instead_of_serving_pages(data_dir: Path) -> None:
     port = find_free_port()
     with open_serve(data_dir, 0) as served, open_stdio(data_dir, port) as agent:
         url = agent.review("By the server")

@@ -129,7 +129,7 @@ def test_status_command_shows_instructions_of_untitled_step(terminal: Terminal) 
     assert "Find the source." in terminal.say("status", made["planId"])
 
 
-def test_watch_shows_current_step_after_an_early_failure(terminal: Terminal) -> None:
+def test_watch_command_shows_current_step_after_an_early_failure(terminal: Terminal) -> None:
     plan_id = terminal.plan("Early failure", 60)
     lost = terminal.take(plan_id)
     failure = {"action": "fail_step", "stepId": lost["stepId"], "reason": "gone"}

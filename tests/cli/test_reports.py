@@ -78,7 +78,7 @@ def test_report_and_map_commands_print_json_error_for_invalid_input(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_command_answers_the_lines_after_an_invalid_line() -> None:
+def test_report_command_reports_invalid_lines_and_answers_later_lines() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0
@@ -97,7 +97,7 @@ def test_map_command_with_lines_option_answers_each_input_line() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_each_line_immediately() -> None:
+def test_report_command_answers_each_line_before_the_next_is_written() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -115,7 +115,7 @@ def test_report_command_answers_each_line_immediately() -> None:
 @pytest.mark.parametrize(
     ("models", "total"), [("3", 6), ("alpha,beta", 4), ("alpha", 2), ("alpha, alpha", 2)]
 )
-def test_map_command_accepts_number_or_names_of_models(models: str, total: int) -> None:
+def test_models_option_of_map_command_is_a_number_or_names(models: str, total: int) -> None:
     result = run("map", "--models", models, "-", typed=write_definition(DAG))
     assert json.loads(result.stdout)["stages"][0]["expected"]["total"] == total
 
@@ -179,7 +179,7 @@ def test_map_command_prints_each_workflow_error_on_a_separate_line() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_report_command_prints_one_line_error_for_input_without_dag() -> None:
+def test_report_command_prints_an_error_for_input_without_a_workflow() -> None:
     failed = run("report", "-", typed=NO_SNAPSHOT)
     assert (failed.exit_code, failed.stderr) == (1, "✗ this is not a snapshot: it has no dag\n")
 

@@ -73,7 +73,7 @@ def test_review_command_with_two_decisions_is_a_usage_error(terminal: Terminal) 
         ("r\ny\n", "✓ rejected"),
     ],
 )
-def test_review_prompt_applies_typed_decision(
+def test_decision_typed_at_the_review_prompt_is_applied(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, expected: str
 ) -> None:
     monkeypatch.setattr(review, "can_prompt", lambda: True)

@@ -113,9 +113,7 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_tools_and_pages_and_commands_show_the_same_run_progress(
-    terminal: Terminal, half: str
-) -> None:
+def test_tools_pages_and_commands_show_the_same_run_progress(terminal: Terminal, half: str) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
         lambda here: tools_and_pages(here, half)
     )
@@ -201,7 +199,7 @@ def test_feedback_command_starts_next_stage_and_is_audited(terminal: Terminal) -
     assert newest["channel"] == "cli"
 
 
-def test_feedback_command_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> None:
+def test_feedback_command_with_dash_reads_text_from_stdin(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "With others")
     words = ("feedback", run_id, "thesis", "-", "--models", "beta, gamma", "--json")
     ran = terminal.run(*words, typed="Go on.\n")

@@ -100,7 +100,7 @@ def open_screen(
         os.close(ours)
 
 
-def test_watch_command_redraws_after_plan_progress_and_resize(terminal: Terminal) -> None:
+def test_watch_command_redraws_when_plan_or_terminal_size_changes(terminal: Terminal) -> None:
     plan_id = terminal.plan("Watched live", 40)
     with open_screen(terminal, "watch", plan_id, columns=80, lines=12) as screen:
         screen.until(lambda text: "0 of 40 done" in text and "live" in text)

@@ -54,7 +54,7 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in json.loads(ran.stdout)["checks"]}
 
 
-def test_webhooks_list_command_shows_delivered_test_message(
+def test_webhooks_list_command_shows_the_delivery_of_a_test_message(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
@@ -89,7 +89,7 @@ def test_retry_command_delivers_a_test_webhook_that_failed(
     assert (unknown.exit_code, "waybook webhooks list" in unknown.output) == (1, True)
 
 
-def test_review_command_stores_notification_for_later_delivery(
+def test_review_command_leaves_the_webhook_delivery_to_another_process(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     plan_id = terminal.under_review("Seas")

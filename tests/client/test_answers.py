@@ -170,7 +170,7 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_loop_over_steps_makes_a_single_waiting_call_per_step(
+async def test_loop_over_steps_waits_for_a_step_without_polling(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 1)
@@ -185,7 +185,7 @@ async def test_loop_over_steps_makes_a_single_waiting_call_per_step(
     assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 
-async def test_loops_of_a_session_wait_for_different_steps(
+async def test_concurrent_loops_of_a_session_get_different_steps(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 3)
@@ -212,7 +212,7 @@ async def test_canceling_a_loop_over_steps_ends_the_wait_for_steps(
     assert (await agent.take(plan))["attempt"] == 1
 
 
-async def test_client_timeout_is_extended_by_wait_seconds() -> None:
+async def test_client_adds_wait_seconds_to_the_timeout_of_a_call() -> None:
     async with proxy(OK) as (client, _), Client(client.url, timeout=0, retry=NO_RETRY) as hasty:
         with pytest.raises(Unreachable):
             await hasty.call("get_next_step", planId="p")

@@ -74,7 +74,7 @@ async def test_error_raised_inside_a_step_gives_the_step_back_with_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_on_error_option_keeps_or_fails_step_after_exception(
+async def test_on_error_option_decides_if_exception_keeps_or_fails_step(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -252,7 +252,7 @@ async def open_review(person: Client, plan: Body) -> OpenReview:
             return reviews[0]
 
 
-async def test_decision_of_another_client_lets_the_loop_continue(
+async def test_loop_continues_after_another_client_has_decided_the_review(
     client: Client, address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, _ = await agent.plan(2), await agent.plan(1)
@@ -288,7 +288,7 @@ async def test_loop_with_until_idle_ends_while_plan_awaits_review(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_client_step_raises_nothing_ready_when_plan_is_complete(
+async def test_claiming_a_step_of_a_complete_plan_raises_nothing_ready(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -393,7 +393,7 @@ async def test_exception_during_a_job_schedules_a_retry(client: Client, agent: A
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
 
 
-async def test_failing_a_client_job_returns_number_of_attempts_left(
+async def test_job_fail_returns_the_number_of_attempts_left(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

@@ -109,7 +109,7 @@ async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> N
                 assert bool(rows) == (asked is agent)
 
 
-async def test_query_that_needs_the_current_org_fails_without_org(world: OrgEnv) -> None:
+async def test_query_that_needs_the_org_fails_if_none_is_set(world: OrgEnv) -> None:
     statement = SQL["plan_of_step"](step_id=world.agent.org_id)
     with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="no org"):
         await world.database.read_global(statement)

@@ -72,7 +72,7 @@ async def test_connection_pool_works_after_25_connection_resets(
 
 
 @pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
-async def test_connection_pool_recovers_after_reset_during_or_after_an_answer(
+async def test_connection_pool_recovers_after_reset_during_or_after_a_response(
     linked: tuple[FaultLink, Database], bytes_before_reset: int
 ) -> None:
     link, database = linked
@@ -103,7 +103,7 @@ async def test_connection_pool_replaces_idle_connections_that_were_reset(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_unanswered_message_fails_at_the_deadline_and_frees_the_connection(
+async def test_connection_is_usable_after_message_without_answer_until_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -182,7 +182,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_connection_pool_is_stuck_while_connection_is_held_too_long(
+async def test_pool_reports_stuck_while_a_connection_is_used_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
@@ -194,7 +194,7 @@ async def test_connection_pool_is_stuck_while_connection_is_held_too_long(
         assert not pool.is_stuck()
 
 
-async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
+async def test_call_on_unreachable_database_succeeds_once_database_is_reachable(
     place: ServerDatabase,
 ) -> None:
     with fault_link(place.app_dsn) as (link, dsn):

@@ -89,7 +89,7 @@ def test_subscriber_with_too_many_unread_events_must_reload_everything(bus: Bus)
         assert slow.take() == topics()
 
 
-def test_resubscribing_with_the_last_event_number_replays_missed_events(bus: Bus) -> None:
+def test_subscriber_that_names_the_last_event_number_gets_missed_events(bus: Bus) -> None:
     bus.publish(OURS, change_event())
     seen = bus.position(OURS)
     bus.publish(THEIRS, change_event(2))
@@ -121,7 +121,7 @@ def test_subscriber_with_unknown_event_number_must_reload_everything(bus: Bus) -
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_outgoing_events_are_merged_per_plan_and_limited_in_number(bus: Bus) -> None:
+def test_events_for_other_processes_are_merged_per_plan_and_limited(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -147,14 +147,14 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_invalidating_an_org_makes_only_subscribers_of_that_org_reload(bus: Bus) -> None:
+def test_invalidated_org_makes_only_subscribers_of_that_org_reload(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_subscriber_must_reload_after_the_bus_forgot_the_org(
+def test_subscriber_must_reload_if_event_numbers_of_org_were_dropped(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
@@ -171,7 +171,7 @@ def test_subscriber_must_reload_after_the_bus_forgot_the_org(
     listed=st.booleans(),
     other_listed=st.booleans(),
 )
-def test_merged_events_have_newest_version_and_all_topics(
+def test_merged_event_has_the_newest_version_and_all_topics(
     version: int, other_version: int, *, listed: bool, other_listed: bool
 ) -> None:
     event = change_event(version=version, list_changed=listed)

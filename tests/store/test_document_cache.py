@@ -54,7 +54,7 @@ def test_writing_a_document_removes_cached_versions_of_that_document() -> None:
     assert (cache.get(SECOND), cache.get(OTHER)) == ((documents[1],), ())
 
 
-def test_documents_of_slot_written_since_the_read_are_not_cached() -> None:
+def test_documents_written_again_since_the_read_are_not_cached() -> None:
     cache = DocumentCache()
     writes = cache.writes_of([FIRST, OTHER])
     cache.discard([make_document("first")])
@@ -62,7 +62,7 @@ def test_documents_of_slot_written_since_the_read_are_not_cached() -> None:
     assert (cache.get(FIRST), cache.get(OTHER)) == (None, ())
 
 
-def test_document_cache_is_emptied_if_total_text_is_too_long() -> None:
+def test_document_cache_is_emptied_if_the_texts_are_too_long() -> None:
     cache = DocumentCache()
     fill(cache, FIRST, documents=[make_info("first")])
     fill(cache, SECOND, documents=[make_info("second", "x" * MAX_CACHED_CHARACTERS)])

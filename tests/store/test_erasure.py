@@ -151,7 +151,7 @@ async def test_calls_of_an_erased_org_fail_and_create_no_rows(own_world: OrgEnv)
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_local_org_is_usable_after_erasure(own_world: OrgEnv) -> None:
+async def test_local_org_can_be_used_again_after_erasure(own_world: OrgEnv) -> None:
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
     )

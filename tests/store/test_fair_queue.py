@@ -70,7 +70,7 @@ class Room:
 
 
 @given(SIZES, EVENTS)
-def test_fair_queue_serves_org_with_fewest_slots_first(
+def test_no_call_waits_while_a_usable_slot_is_free(
     size: int, events: list[tuple[str, str]]
 ) -> None:
     room = Room(size)
@@ -82,7 +82,7 @@ def test_fair_queue_serves_org_with_fewest_slots_first(
             assert content == [], "nobody waits for what is free"
 
 
-def test_returned_slot_goes_to_waiting_org_with_fewer_slots() -> None:
+def test_released_slot_goes_to_waiting_org_with_fewer_slots() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)
@@ -107,7 +107,7 @@ def test_fair_queue_eventually_serves_every_waiting_call(
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_org_gets_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
+def test_org_uses_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")
@@ -118,7 +118,7 @@ def test_org_gets_at_most_three_quarters_of_the_slots(size: int, calls: int) -> 
     assert room.holding["b"] == 1, "nobody has to come back first"
 
 
-def test_single_org_can_acquire_all_free_slots() -> None:
+def test_org_can_use_all_slots_if_no_other_org_waits() -> None:
     turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
         turns.register(org)
@@ -128,7 +128,7 @@ def test_single_org_can_acquire_all_free_slots() -> None:
     assert turns.can_acquire("a")
 
 
-def test_only_the_org_over_the_waiting_limit_gets_busy() -> None:
+def test_org_with_too_many_waiting_calls_gets_busy() -> None:
     turns: FairQueue[int] = FairQueue(1, most_waiting=3)
     for number in range(3):
         turns.enqueue("a", number)

@@ -44,7 +44,9 @@ async def start_group(
         return [start(database, org_id, *call) for call in calls]
 
 
-async def test_calls_waiting_for_messages_in_flight_share_a_transaction(own_world: OrgEnv) -> None:
+async def test_calls_that_wait_for_unanswered_messages_share_a_transaction(
+    own_world: OrgEnv,
+) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     names = [f"plan {n}" for n in (3, 1, 4, 2)]
     results = await asyncio.gather(*await start_group(database, org_id, *[(n,) for n in names]))
@@ -55,7 +57,7 @@ async def test_calls_waiting_for_messages_in_flight_share_a_transaction(own_worl
     assert database._groups._orgs == {}
 
 
-async def test_calls_made_in_one_event_loop_turn_share_a_transaction(own_world: OrgEnv) -> None:
+async def test_calls_of_the_same_event_loop_cycle_share_a_transaction(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     calls = [Call(org_id, n, [REPORT(text=n)], no_effect, waits=True) for n in ("a", "b", "c")]
     results = await asyncio.gather(*map(database.commit, calls))
@@ -97,7 +99,7 @@ async def test_two_calls_on_the_same_plan_never_share_a_transaction(own_world: O
     assert first != second
 
 
-async def test_locked_row_does_not_delay_other_calls_of_shared_transaction(
+async def test_locked_row_delays_no_other_call_of_the_shared_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -210,7 +212,7 @@ async def test_calls_of_a_shared_transaction_are_sent_in_id_order() -> None:
     assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
 
 
-async def test_calls_waiting_too_long_are_sent_despite_messages_in_flight(
+async def test_calls_waiting_too_long_are_sent_before_messages_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)

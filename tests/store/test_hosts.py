@@ -82,7 +82,7 @@ def test_owner_connection_uses_the_host_that_accepts_connections(place: ServerDa
             assert connection.info.port == int(str(port))
 
 
-async def test_pending_call_fails_when_a_new_connection_reaches_another_primary(
+async def test_unanswered_call_fails_when_new_connection_reaches_another_primary(
     place: ServerDatabase,
 ) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn), opened(place, dsn) as database:
@@ -128,7 +128,9 @@ async def test_read_only_error_on_primary_is_not_reported_as_busy(
         await database.read_org(LOCAL_ORG, "update plan set name = name")
 
 
-async def test_leader_connects_to_the_host_that_answers(place: ServerDatabase) -> None:
+async def test_leadership_is_checked_on_the_database_host_that_answers(
+    place: ServerDatabase,
+) -> None:
     with (
         two_hosts(place.app_dsn) as (first, _, dsn),
         opened(place, dsn) as database,

@@ -51,7 +51,7 @@ async def test_second_process_does_not_lead_until_the_first_process_ends(
     await third.end()
 
 
-async def test_process_with_webhook_settings_delivers_if_leader_lacks_settings(
+async def test_process_with_webhook_settings_delivers_if_leader_has_none(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)

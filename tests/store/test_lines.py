@@ -101,7 +101,7 @@ async def test_many_calls_of_an_org_do_not_delay_other_orgs(own_place: ServerDat
         assert sorted(served[:3]) == ["flood", "other", "other"]
 
 
-async def test_org_with_hanging_calls_leaves_connections_free_for_other_orgs(
+async def test_org_with_long_transactions_leaves_connections_to_other_orgs(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=4) as database:
@@ -156,7 +156,7 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
         await used(database)
 
 
-async def test_failed_message_keeps_the_statements_prepared_earlier(
+async def test_failed_message_does_not_discard_earlier_prepared_statements(
     own_place: ServerDatabase,
 ) -> None:
     """After a message that raises `StaleCache`, earlier prepared statements must remain usable."""

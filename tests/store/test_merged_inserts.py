@@ -46,7 +46,7 @@ def parameters_of(query: Query, message: list[Statement | str]) -> list[bytes | 
 
 
 @given(MESSAGES)
-def test_merged_message_keeps_all_rows_and_the_statement_order(
+def test_merging_inserts_keeps_all_rows_and_order_of_other_statements(
     message: list[Statement | str],
 ) -> None:
     merged, places = merge_inserts(message)
@@ -64,7 +64,7 @@ def stored(key: Key) -> Statement:
     return store_answer(key, {"answer": key.key}, now, is_error=False)
 
 
-async def test_calls_with_merged_inserts_store_all_rows_with_separate_results(
+async def test_each_call_of_a_merged_insert_gets_a_separate_result(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id

@@ -202,14 +202,14 @@ def test_every_migration_states_the_oldest_compatible_migration() -> None:
 
 
 @given(st.lists(STATEMENTS, max_size=5))
-def test_splitting_joined_sql_statements_returns_the_original_statements(
+def test_text_of_several_sql_statements_is_split_into_the_statements(
     statements: list[str],
 ) -> None:
     split = split_statements(";\n".join(statements))
     assert split == [statement.strip() for statement in statements]
 
 
-def test_refused_statement_on_a_single_server_raises_psycopg_error(
+def test_migration_refused_by_a_single_server_raises_psycopg_error(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(citus, "is_distributed", lambda _: False)
@@ -220,7 +220,7 @@ def test_refused_statement_on_a_single_server_raises_psycopg_error(
         apply(connection, REFUSED)
 
 
-def test_refused_statement_on_a_cluster_names_the_migration(
+def test_migration_refused_by_a_cluster_raises_error_with_migration_name(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(citus, "is_distributed", lambda _: True)

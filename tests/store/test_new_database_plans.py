@@ -39,7 +39,7 @@ def fresh(server: Server) -> Iterator[ServerDatabase]:
 
 @pytest.mark.parametrize("settings", [SESSION, ()], ids=["session", "default"])
 @pytest.mark.parametrize("request_", [ANY, SELECT_1], ids=["any", "model"])
-def test_claimable_job_is_found_in_order_without_statistics(
+def test_claimable_jobs_are_read_by_index_without_statistics(
     fresh: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
 ) -> None:
     """With another index, reading and sorting all jobs of the run would take 4.5 to 6.6 ms."""
@@ -110,7 +110,7 @@ def limited_reads() -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", LIMITING_INDEXES)
-def test_query_about_all_plans_uses_intended_index_without_statistics(
+def test_query_about_all_plans_of_org_uses_index_without_statistics(
     fresh: ServerDatabase, name: str
 ) -> None:
     query_plan = explain(fresh, limited_reads()[name], *SESSION)

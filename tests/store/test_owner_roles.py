@@ -125,7 +125,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 
 
 @pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
-async def test_owner_changes_without_rls_policies_spare_other_orgs(
+async def test_org_conditions_alone_limit_owner_changes_to_an_org(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -140,7 +140,7 @@ async def test_owner_changes_without_rls_policies_spare_other_orgs(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_org_conditions_spare_other_orgs(
+async def test_rls_policies_alone_limit_owner_changes_to_an_org(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -155,7 +155,7 @@ async def test_owner_changes_without_org_conditions_spare_other_orgs(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_rls_and_org_conditions_are_refused(
+async def test_owner_changes_are_refused_without_rls_and_org_conditions(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -189,7 +189,7 @@ def test_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> N
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_query_with_org_condition_fails_without_an_org(own_place: ServerDatabase) -> None:
+def test_owner_query_with_org_condition_fails_if_org_is_missing(own_place: ServerDatabase) -> None:
     with (
         owners.open_owner_session(own_place.owner_dsn) as here,
         here.directory_transaction() as owner,

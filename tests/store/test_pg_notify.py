@@ -101,7 +101,7 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
         assert f"plan:{plan['planId']}" in feed.take()
 
 
-async def test_too_many_changes_make_the_poller_report_all_topics(own_world: OrgEnv) -> None:
+async def test_change_poller_reports_all_topics_after_too_many_changes(own_world: OrgEnv) -> None:
     there, feed = another_process(own_world), ChangeFeed()
     for _ in range(3):
         await own_world.agent.plan(1)

@@ -44,12 +44,12 @@ def entry(seq: int, *groups: Json) -> ChangeRow:
         {"entity": "step", "id": "0", "field": "status", "from": "pending", "to": "failed"},
     ],
 )
-def test_audit_entry_with_unsupported_change_makes_plan_cache_reload_plan(group: Json) -> None:
+def test_plan_cache_reloads_a_plan_after_an_unsupported_audit_change(group: Json) -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan, group)) is None
 
 
-def test_gap_in_audit_entries_makes_the_plan_cache_reload() -> None:
+def test_plan_cache_reloads_a_plan_if_audit_entries_are_missing() -> None:
     plan = make_plan(make_step())
     usage: Json = ["usage", "u", {"*": [{}]}]
     first, *later = entries(plan, *[usage] * (MAX_ENTRIES + 1))

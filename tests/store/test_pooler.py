@@ -132,7 +132,9 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     return [row[1:] for row in rows]
 
 
-async def test_connections_behind_a_pooler_have_no_leftover_session_state(pooled: OrgEnv) -> None:
+async def test_server_connections_of_pooler_have_no_state_of_earlier_sessions(
+    pooled: OrgEnv,
+) -> None:
     await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
     await pg_notify.listen(pooled.database, pooled.dispatcher.bus)
     assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL

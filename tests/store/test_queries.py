@@ -130,7 +130,7 @@ def uses(path: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in BY_NAME])
-def test_every_named_query_is_used(file: str) -> None:
+def test_every_named_sql_query_is_used_in_the_source(file: str) -> None:
     assert [name for name in load(file) if (file, name) not in mentions()] == []
 
 
@@ -141,7 +141,7 @@ def test_every_shared_sql_part_is_used_several_times() -> None:
         assert not any(f":{name}" in text for text in texts), name
 
 
-def test_every_used_query_is_defined() -> None:
+def test_every_sql_query_name_in_the_source_is_defined() -> None:
     assert mentions() <= {(file, name) for file in FILES for name in load(file)}
 
 
@@ -168,7 +168,7 @@ def test_row_class_that_extends_another_has_columns_of_both_classes() -> None:
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)
 
 
-def test_inserts_of_different_sizes_are_prepared_separately() -> None:
+def test_inserts_of_different_row_counts_are_different_prepared_statements() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, PREPARED_ROW_COUNT + 1))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

@@ -23,7 +23,7 @@ def admin(own_place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-async def test_stored_answer_is_replayed_until_the_retention_period_ends(
+async def test_retention_deletes_only_expired_stored_answers(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, other_org = own_world.agent, own_world.other_org

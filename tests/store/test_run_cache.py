@@ -77,7 +77,7 @@ def test_job_reserved_for_a_caller_is_free_only_after_release() -> None:
     assert slot.reserve(WANTED) == first
 
 
-def test_caller_that_holds_a_job_reserves_no_other_job() -> None:
+def test_cache_reserves_no_other_job_for_holder_of_a_job() -> None:
     mine = claim(make_job("1"))
     slot = make_slot(make_job("2"), held=(mine,))
     assert slot.reserve(WANTED) is None
@@ -87,7 +87,7 @@ def test_caller_that_holds_a_job_reserves_no_other_job() -> None:
     assert make_slot(make_job("2"), held=(mine,)).reserve(other)
 
 
-def test_claimed_job_is_no_longer_free_and_is_in_progress() -> None:
+def test_run_cache_lists_claimed_job_as_held_instead_of_free() -> None:
     job = make_job("1")
     slot = make_slot(job, make_job("2"))
     slot.advance(BEFORE, decide(claim(job)), AFTER)
@@ -97,14 +97,14 @@ def test_claimed_job_is_no_longer_free_and_is_in_progress() -> None:
     assert slot.cached.is_free(make_job("2"), WANTED)
 
 
-def test_new_claimable_job_makes_the_run_cache_reload_free_jobs() -> None:
+def test_run_cache_reloads_free_jobs_after_a_new_job() -> None:
     slot = make_slot(make_job("2"))
     slot.advance(BEFORE, decide(make_job("1")), AFTER)
     assert slot.needs_load(WANTED, NOW)
     assert slot.reserve(WANTED) is None
 
 
-def test_run_is_dropped_from_cache_if_decision_used_outdated_state() -> None:
+def test_run_is_removed_from_cache_if_decision_used_another_state() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None

@@ -89,7 +89,7 @@ async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
     return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
 
 
-async def test_call_that_locks_the_run_waits_for_earlier_commits() -> None:
+async def test_call_that_locks_the_run_waits_until_earlier_calls_committed() -> None:
     slot, send = make_slot(), Sender()
 
     async def lock() -> None:
@@ -110,7 +110,7 @@ async def test_call_that_locks_the_run_waits_for_earlier_commits() -> None:
     assert sent == ["0", "1", "2", "lock", "1", "2"]
 
 
-async def test_commits_proceed_while_a_call_without_changes_uses_the_run() -> None:
+async def test_commits_do_not_wait_for_a_call_that_changes_nothing() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     calls = start(work(slot, send, "1"), work(slot, send, "2"))
@@ -123,7 +123,7 @@ async def test_commits_proceed_while_a_call_without_changes_uses_the_run() -> No
     await alone
 
 
-async def test_canceling_a_commit_drops_the_decisions_queued_behind_that_commit() -> None:
+async def test_canceling_a_call_discards_later_uncommitted_decisions() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first, *others = start(*(work(slot, send, name) for name in ("0", "1", "2")))
@@ -133,7 +133,7 @@ async def test_canceling_a_commit_drops_the_decisions_queued_behind_that_commit(
     assert (send.messages, slot.cached, slot.is_in_use) == ([], None, False)
 
 
-async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
+async def test_later_calls_continue_after_canceled_wait_for_the_lock() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first = asyncio.create_task(work(slot, send, "0"))

@@ -181,7 +181,7 @@ def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     assert "job_holder" in {node.through for node in nodes}, nodes
 
 
-def test_documents_of_a_lineage_are_found_by_index(
+def test_documents_of_a_lineage_are_read_by_index(
     full: ServerDatabase, named: tuple[str, str, str]
 ) -> None:
     """Otherwise, the query would read a page for each document of another lineage."""
@@ -211,7 +211,9 @@ def test_run_queries_use_no_sequential_scan(
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_most_updates_of_runs_and_steps_change_no_index(own_place: ServerDatabase) -> None:
+async def test_ninety_percent_of_run_and_step_updates_change_no_index(
+    own_place: ServerDatabase,
+) -> None:
     """While three runs are completed, at least 90 % of the updates must change no index."""
     async with make_env(own_place) as world:
         for _ in range(3):

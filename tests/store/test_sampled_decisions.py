@@ -19,7 +19,7 @@ MAX_STATES = max(300, DECISIONS * 3 // 10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-async def test_rows_stored_after_sampled_calls_match_rules_and_audit(
+async def test_rows_stored_by_sampled_decisions_match_rules_and_audit(
     world: OrgEnv, shape: Shape, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walked = walk(shape, most=MAX_STATES, is_checked=False)

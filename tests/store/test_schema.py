@@ -109,7 +109,7 @@ def test_btree_indexes_start_with_org_id(catalog: psycopg.Connection) -> None:
     assert {str(row[0]) for row in others} == ACROSS_ORGS | by_hash | ORG_NOT_FIRST
 
 
-def test_indexes_with_another_first_column_contain_the_org(catalog: psycopg.Connection) -> None:
+def test_indexes_not_starting_with_org_id_contain_org_id_later(catalog: psycopg.Connection) -> None:
     with_org = ask(
         catalog,
         """select i.indexrelid::regclass::text
@@ -121,7 +121,7 @@ def test_indexes_with_another_first_column_contain_the_org(catalog: psycopg.Conn
     assert {str(row[0]) for row in with_org} >= ORG_NOT_FIRST
 
 
-def test_foreign_keys_start_with_org_id_on_both_sides(catalog: psycopg.Connection) -> None:
+def test_foreign_keys_start_with_org_id_in_both_tables(catalog: psycopg.Connection) -> None:
     others = ask(
         catalog,
         """select k.conname

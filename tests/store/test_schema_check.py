@@ -130,7 +130,7 @@ def test_schema_check_reports_a_planted_violation_in_a_query(text: str, rule: st
         ("select set_config('app.org_id', %(org_id)s, true)", "set_config"),
     ],
 )
-def test_schema_check_reports_a_planted_violation_in_owner_query(text: str, rule: str) -> None:
+def test_schema_check_reports_a_planted_violation_in_an_owner_query(text: str, rule: str) -> None:
     (violation,) = check_queries({"maintenance/planted": text}, CATALOG)
     assert rule in violation.rule
 

@@ -83,7 +83,7 @@ def artifact_in(
     return artifact_id
 
 
-async def test_description_of_search_names_methods_that_the_database_supports(
+async def test_search_description_names_the_methods_that_the_database_supports(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     able = library.abilities
@@ -189,7 +189,7 @@ async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     assert await library.search("glacial dam", plan_id=new_uuid()) == []
 
 
-async def test_queries_find_documents_that_lack_an_index_or_an_embedding(
+async def test_documents_without_index_or_embedding_are_listed_for_indexing(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")

@@ -99,7 +99,7 @@ CHECKS: dict[str, tuple[Callable[..., bool], str, tuple[tuple[object, ...], ...]
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_check_function_accepts_exactly_the_allowed_value_combinations(
+def test_check_constraint_accepts_exactly_the_allowed_value_combinations(
     catalog: psycopg.Connection, check: str
 ) -> None:
     allows, types, values = CHECKS[check]

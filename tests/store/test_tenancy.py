@@ -79,7 +79,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
     return names(connection, "select c.relname from pg_class c where $ours") - OUTSIDE
 
 
-def test_rls_policies_allow_only_own_org_with_listed_exceptions(
+def test_rls_policies_allow_only_own_org_except_in_listed_cases(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(

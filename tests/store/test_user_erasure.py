@@ -79,7 +79,9 @@ async def test_erasing_a_user_removes_the_name_and_spares_other_orgs(
     # The fixture `world` also verifies every audit chain at the end.
 
 
-async def test_database_dump_lacks_the_name_of_an_erased_user(own_world: OrgEnv, name: str) -> None:
+async def test_database_dump_does_not_contain_name_of_an_erased_user(
+    own_world: OrgEnv, name: str
+) -> None:
     await make_days_work(own_world.agent.acting_as(name))
     await erased(own_world, own_world.agent, name)
     word = name.rsplit(maxsplit=1)[-1]

@@ -27,7 +27,7 @@ async def test_sql_statement_sent_twice_is_prepared_once(own_world: OrgEnv) -> N
     assert len(names) == 1
 
 
-async def test_prepared_statement_lost_at_transaction_start_is_sent_unprepared(
+async def test_missing_prepared_statement_at_transaction_start_is_sent_as_text(
     own_world: OrgEnv,
 ) -> None:
     database = own_world.database
@@ -42,7 +42,9 @@ async def test_prepared_statement_lost_at_transaction_start_is_sent_unprepared(
     assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
 
 
-async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: OrgEnv) -> None:
+async def test_missing_prepared_statement_later_in_transaction_raises_busy(
+    own_world: OrgEnv,
+) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(SELECT_1(), TWO())

@@ -112,7 +112,7 @@ async def linked_stage(world: OrgEnv) -> AsyncIterator[Linked]:
 # Tests of links to reviews.
 
 
-async def test_opening_a_review_link_shows_evidence_and_decides_nothing(world: OrgEnv) -> None:
+async def test_opening_a_review_link_shows_the_result_and_decides_nothing(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         for decision in ("modify", "reject", "skip"):
             path = linked.path().replace("/approve", f"/{decision}")
@@ -149,7 +149,7 @@ async def test_review_link_to_request_changes_requires_feedback(world: OrgEnv) -
         assert await linked.decision() == ("modify", "rita")
 
 
-async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(world: OrgEnv) -> None:
+async def test_review_link_of_earlier_attempt_cannot_decide_a_later_review(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         await linked.post(linked.path("modify"), feedback="Cite.")
         agent = linked.env.agent
@@ -227,7 +227,7 @@ async def test_secret_of_a_review_link_is_never_stored(world: OrgEnv) -> None:
         assert secret not in str(rows)
 
 
-async def test_review_link_followed_from_another_site_gets_a_reloading_page(world: OrgEnv) -> None:
+async def test_review_link_opened_from_another_site_gets_page_that_reloads(world: OrgEnv) -> None:
     followed = {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",

@@ -101,7 +101,7 @@ async def test_paginated_agent_list_contains_every_agent_exactly_once(
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
 
 
-async def test_agent_page_for_a_day_omits_entries_of_other_days(
+async def test_agent_page_for_a_day_omits_changes_on_other_days(
     world: OrgEnv, browser: Browser
 ) -> None:
     plan = await make_work(world)

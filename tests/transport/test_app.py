@@ -290,7 +290,9 @@ SNAPSHOT = make_snapshot(DAG, make_job("thesis", "plan", "completed"), runs={"th
 BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
 
 
-async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncClient) -> None:
+async def test_report_api_computes_the_report_of_a_posted_snapshot(
+    http: httpx2.AsyncClient,
+) -> None:
     reply = await http.post("/api/report", json=SNAPSHOT)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert reply.json() == report_from_snapshot(SNAPSHOT)

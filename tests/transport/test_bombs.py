@@ -47,7 +47,7 @@ def of(results: list[BombReply], *channels: str) -> list[BombReply]:
     return matches
 
 
-def test_costly_http_inputs_return_a_documented_status_and_error_code(
+def test_costly_http_requests_get_a_documented_status_and_error_code(
     bomb_replies: list[BombReply],
 ) -> None:
     for channel, name, answer, message in of(
@@ -79,7 +79,7 @@ def test_costly_workflow_definitions_are_read_or_rejected(bomb_replies: list[Bom
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_only_the_costly_template_with_a_missing_attribute_is_accepted(
+def test_costly_templates_are_refused_except_for_a_missing_attribute(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}

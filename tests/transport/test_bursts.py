@@ -77,7 +77,7 @@ async def test_burst_of_calls_with_the_same_token_shares_token_lookups(
     assert lookups < 5
 
 
-async def test_request_after_token_revocation_does_not_reuse_an_earlier_lookup(
+async def test_request_after_token_revocation_starts_a_new_token_lookup(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, has_read, may_answer = world.database.read_by_secret, asyncio.Event(), asyncio.Event()
@@ -152,7 +152,7 @@ async def in_parts(body: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("form", ["declared", "chunked"])
-async def test_large_body_uses_up_the_rate_limit_without_being_parsed(
+async def test_large_request_body_counts_as_several_calls_without_parsing(
     world: OrgEnv, form: str
 ) -> None:
     headers = LEGACY | bearer(await make_token(world.agent))

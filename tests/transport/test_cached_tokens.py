@@ -126,7 +126,7 @@ async def test_invalid_call_with_cached_token_looks_up_the_token_again(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_cached_token_that_became_invalid_is_refused_without_writes(
+async def test_call_with_cached_token_that_became_invalid_changes_nothing(
     world: OrgEnv, ending: str
 ) -> None:
     issued = await make_token(world.agent)
@@ -229,7 +229,7 @@ async def test_last_use_of_a_cached_token_is_recorded_every_minute(
         assert (await last_used(), len(lookups)) == (first + timedelta(seconds=61), 2)
 
 
-async def test_transactions_after_a_failed_token_check_raise_stale_credential(
+async def test_transaction_raises_stale_credential_if_cached_token_was_revoked(
     world: OrgEnv,
 ) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)
@@ -269,7 +269,7 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(second.secret, Channel.REST) is None
 
 
-async def test_step_results_committed_together_exclude_call_with_revoked_token(
+async def test_shared_commit_of_step_results_omits_call_with_revoked_token(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)
@@ -312,7 +312,7 @@ async def submit_job(
     )
 
 
-async def test_job_results_committed_together_exclude_call_with_revoked_token(
+async def test_shared_commit_of_job_results_omits_call_with_revoked_token(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)

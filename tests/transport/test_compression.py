@@ -195,5 +195,5 @@ async def test_form_token_is_masked_differently_in_every_page(site: Site) -> Non
     assert all(secret not in page for page in pages)
 
 
-def test_masked_form_token_is_longer_than_any_unmasked_form_token() -> None:
+def test_shortest_masked_form_token_is_longer_than_any_unmasked_token() -> None:
     assert len(mask_token("t" * 32)) > MAX_TOKEN_LENGTH

@@ -121,7 +121,7 @@ async def test_releasing_a_request_slot_twice_admits_only_a_single_request() -> 
     await asyncio.gather(*waiting)
 
 
-async def test_next_request_gets_a_slot_that_is_held_too_long() -> None:
+async def test_request_slot_held_too_long_goes_to_the_next_request() -> None:
     places = ConcurrencyLimiter(1, max_seconds=0)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):

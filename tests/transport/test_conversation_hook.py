@@ -14,7 +14,7 @@ from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
 
-async def test_stop_hook_blocks_an_agent_once_per_completed_step(
+async def test_stop_hook_makes_agent_continue_once_per_completed_step(
     agent: AgentClient, tmp_path: Path
 ) -> None:
     hook = HookFolder(tmp_path)

@@ -141,7 +141,7 @@ async def both() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]
 
 
 @pytest.mark.parametrize("name", [*ORDINARY, *UNUSUAL])
-async def test_tool_call_answered_directly_equals_response_of_mcp_library(
+async def test_direct_answer_to_tool_call_equals_answer_of_mcp_library(
     both: tuple[httpx2.AsyncClient, httpx2.AsyncClient], name: str
 ) -> None:
     sent = {**ORDINARY, **UNUSUAL}[name]

@@ -183,7 +183,7 @@ async def test_invalid_review_request_shows_no_form(agent: AgentClient) -> None:
 
 
 @pytest.mark.parametrize("state", ["nonsense", "[]"])
-async def test_review_request_with_invalid_request_state_raises_mcp_error(
+async def test_mcp_request_state_with_invalid_content_raises_mcp_error(
     agent: AgentClient, state: str
 ) -> None:
     async with open_client(agent, Person()) as client:
@@ -191,7 +191,7 @@ async def test_review_request_with_invalid_request_state_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_request_state_with_review_of_another_org_is_rejected(
+async def test_mcp_request_state_naming_review_of_another_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

@@ -90,7 +90,7 @@ def read_response(response: bytes) -> tuple[bytes, set[bytes], dict[str, Any]]:
     return status, {*lines}, json.loads(body)
 
 
-async def test_answer_of_a_tool_call_is_a_single_write() -> None:
+async def test_server_sends_tool_call_response_in_a_single_write() -> None:
     writes = await Line().send(request())
     assert len(writes) == 1
     status, lines, message = read_response(writes[0])
@@ -99,7 +99,7 @@ async def test_answer_of_a_tool_call_is_a_single_write() -> None:
     assert message["id"] == 1
 
 
-async def test_answer_in_a_single_write_equals_answer_in_two_writes() -> None:
+async def test_response_in_a_single_write_equals_response_in_two_writes() -> None:
     at_once = await Line().send(request())
     in_parts = await Line().send(request(headers={"connection": "close"}))
     assert (len(at_once), len(in_parts)) == (1, 2)
@@ -185,7 +185,7 @@ def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
-def test_headers_outside_checked_headers_do_not_change_request_checks(
+def test_header_that_is_not_a_checked_header_never_affects_checks(
     headers: list[tuple[bytes, bytes]], method: str
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")

@@ -77,7 +77,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_credential_check_counts_as_failed_until_the_check_succeeds(
+def test_unfinished_credential_check_counts_as_failed(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -105,7 +105,7 @@ def test_too_many_parallel_checks_of_a_secret_are_refused(failures: FailedCreden
             under_way.enter_context(failures.lookup(HERE, "guess"))
 
 
-async def test_agents_that_share_a_valid_secret_are_not_limited(
+async def test_many_parallel_calls_with_the_same_valid_secret_are_accepted(
     failures: FailedCredentials,
 ) -> None:
     """The server has just started, so it has not cached this secret."""
@@ -124,7 +124,7 @@ async def test_agents_that_share_a_valid_secret_are_not_limited(
     assert not is_refused(failures)
 
 
-async def test_too_many_waiting_checks_of_an_invalid_secret_are_refused(
+async def test_too_many_parallel_checks_of_an_invalid_secret_are_refused(
     failures: FailedCredentials,
 ) -> None:
     async def call() -> None:
@@ -149,7 +149,7 @@ def test_credential_check_during_a_database_outage_is_not_a_failure(
     assert not is_refused(failures)
 
 
-def test_rate_limited_address_may_try_a_secret_after_an_interval(
+def test_rate_limited_address_may_try_a_single_secret_per_interval(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     exhaust(failures)
@@ -171,7 +171,7 @@ def test_recently_valid_secret_is_accepted_from_a_rate_limited_address(
     assert is_refused(failures, shown="good")
 
 
-def test_recently_valid_secret_is_rate_limited_after_repeated_failures(
+def test_recently_valid_secret_that_fails_repeatedly_is_rate_limited(
     failures: FailedCredentials,
 ) -> None:
     failures.exempt("revoked")

@@ -56,7 +56,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
-async def test_unsafe_return_url_of_decision_form_leads_to_inbox(
+async def test_decision_form_with_unsafe_return_url_redirects_to_the_inbox(
     browser: Browser, agent: AgentClient, back: str
 ) -> None:
     reply = await decide(browser, await make_review(agent), "skip", back=back)
@@ -178,7 +178,7 @@ async def test_failed_stage_of_canceled_run_is_not_in_the_inbox(
     assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
 
 
-async def test_crowded_inbox_shows_next_review_after_a_decision(
+async def test_full_inbox_shows_the_next_review_after_a_decision(
     browser: Browser, world: OrgEnv
 ) -> None:
     reviews = []
@@ -199,7 +199,7 @@ async def test_crowded_inbox_shows_next_review_after_a_decision(
         max_leaves=10,
     )
 )
-def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
+def test_html_of_agent_texts_contains_no_scripts_forms_or_images(value: Body) -> None:
     shown = to_rich_text(value)
     if shown is None:
         return
@@ -245,7 +245,7 @@ async def test_inbox_and_front_page_mark_overdue_review(browser: Browser, world:
     assert front.count("<b>overdue</b>") == 1
 
 
-async def test_outcomes_of_a_bulk_approval_are_shown_again_after_reload(
+async def test_page_of_bulk_decisions_shows_the_outcomes_again_after_reload(
     browser: Browser, agent: AgentClient
 ) -> None:
     reviews = [await make_review(agent, name=f"Plan {n}") for n in range(3)]
@@ -266,7 +266,7 @@ async def test_outcomes_of_a_bulk_approval_are_shown_again_after_reload(
     assert (await agent.status(reviews[2]["plan"]))["status"] == "awaiting_review"
 
 
-async def test_opening_the_outcomes_page_approves_no_review(
+async def test_opening_the_page_of_bulk_decisions_approves_no_review(
     browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)

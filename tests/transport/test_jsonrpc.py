@@ -38,7 +38,7 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_json_rpc_parser_accepts_no_message_that_the_library_rejects(
+def test_json_rpc_parser_rejects_messages_that_the_library_rejects(
     message: dict[str, object],
 ) -> None:
     read = read_message(json.dumps(message).encode())
@@ -46,7 +46,7 @@ def test_json_rpc_parser_accepts_no_message_that_the_library_rejects(
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-def test_only_tool_calls_with_a_progress_token_report_progress() -> None:
+def test_only_tool_calls_with_a_progress_token_can_report_progress() -> None:
     params = {"name": "extract_data", "_meta": {"progressToken": 1}}
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None

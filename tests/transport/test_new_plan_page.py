@@ -120,7 +120,7 @@ async def test_new_plan_page_for_an_unknown_template_returns_404(browser: Browse
     assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
 
 
-async def test_saved_plan_templates_are_unavailable_with_required_authentication(
+async def test_saved_plan_template_returns_404_if_authentication_is_required(
     agent: AgentClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "templates"

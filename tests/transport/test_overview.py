@@ -105,7 +105,7 @@ async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
     assert ", held by ann): The source is gone." in trouble
 
 
-async def test_overview_lists_failed_plans_but_not_canceled_plans_as_trouble(
+async def test_trouble_section_lists_failed_plans_but_not_canceled_plans(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -132,7 +132,7 @@ async def test_overview_lists_failed_plans_but_not_canceled_plans_as_trouble(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
 
 
-async def test_overview_marks_a_failed_job_without_attempts_left(
+async def test_overview_marks_a_job_that_failed_in_the_last_attempt(
     browser: Browser, world: OrgEnv
 ) -> None:
     run = await world.agent.run(name="Deep rivers")
@@ -146,7 +146,7 @@ async def test_overview_marks_a_failed_job_without_attempts_left(
     assert "out of retries after attempt" in await read_section(browser, "trouble")
 
 
-async def test_overview_lists_running_plan_and_run_once_with_holder(
+async def test_running_section_lists_plan_and_run_with_holder(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan([make_step(title=f"Step {n}") for n in range(3)], name="Lakes")
@@ -199,7 +199,7 @@ async def test_overview_accepts_any_value_of_the_last_visit_cookie(
     assert (await browser.get("/")).status_code == 200
 
 
-async def test_former_plan_list_urls_redirect_to_the_current_url(browser: Browser) -> None:
+async def test_former_url_of_plan_list_redirects_to_new_url(browser: Browser) -> None:
     for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
         reply = await browser.get(f"/?{query}")
         assert (reply.status_code, reply.headers["location"]) == (307, f"/plans?{query}")
@@ -286,7 +286,7 @@ async def test_front_page_summarizes_activity_since_the_last_visit(
         assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
 
 
-async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
+async def test_front_page_has_no_summary_after_absence_without_events(
     browser: Browser, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)

@@ -40,7 +40,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
     return run["runId"], plan["planId"]
 
 
-async def test_page_query_count_is_independent_of_data_volume(
+async def test_page_sends_the_same_number_of_queries_for_more_data(
     browser: Browser, agent: AgentClient, sent: list[int]
 ) -> None:
     run_id, plan_id = await make_little_more(agent)
@@ -272,7 +272,7 @@ async def test_agent_and_cost_queries_use_indexes_by_session(crowded: OrgEnv) ->
             assert all("session IS NULL" in each for each in conditions), plans[name]
 
 
-async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
+async def test_query_for_claimed_steps_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
     """Only the old plan has a claimed step; the steps of 600 newer plans must not be read."""
     plan = await crowded.agent.plan(3, name="Old")
     taken = await crowded.agent.take(plan)

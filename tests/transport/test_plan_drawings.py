@@ -218,7 +218,7 @@ def test_request_with_a_known_page_version_gets_only_changed_fragments(
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_change_outside_of_page_fragments_sends_the_complete_page_part(
+def test_changed_text_outside_of_fragments_sends_the_complete_page_part(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"}))[0])
@@ -227,7 +227,7 @@ def test_change_outside_of_page_fragments_sends_the_complete_page_part(
     assert "<ul" in sent[0]
 
 
-def test_new_form_tokens_and_relative_times_send_no_update(memory: VersionMemory) -> None:
+def test_new_form_token_or_relative_time_alone_sends_no_update(memory: VersionMemory) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
     new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
     shown = version_in(finish(memory, old, mask="t1")[0])
@@ -236,7 +236,7 @@ def test_new_form_tokens_and_relative_times_send_no_update(memory: VersionMemory
     assert "<li" in finish(memory, later, shown, mask="t2")[0]
 
 
-def test_server_drops_the_oldest_page_version_at_the_memory_limit(
+def test_server_forgets_oldest_page_versions_at_the_memory_limit(
     memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "MAX_REMEMBERED_BYTES", 100)
@@ -246,6 +246,8 @@ def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     assert finish(memory, latest, versions[9])[1] == versions[9]
 
 
-def test_stored_text_like_a_fragment_marker_stays_text(memory: VersionMemory) -> None:
+def test_stored_text_that_contains_a_fragment_marker_is_sent_unchanged(
+    memory: VersionMemory,
+) -> None:
     text = f"<!--+a-->{MARK}a{MARK}"
     assert text in finish(memory, page({"a": text}))[0]

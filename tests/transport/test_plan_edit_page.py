@@ -128,7 +128,9 @@ async def test_step_form_without_edits_leaves_conditions_unchanged(
     assert unescape(again[1]) == text
 
 
-async def test_plan_page_shows_forecast_after_five_steps(browser: Browser, world: OrgEnv) -> None:
+async def test_plan_page_shows_forecast_once_five_steps_are_done(
+    browser: Browser, world: OrgEnv
+) -> None:
     agent, plan = world.agent, await world.agent.plan(8)
     path = f"/plans/{plan['planId']}"
     for done in range(1, 7):
@@ -186,7 +188,7 @@ async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
     assert 'value="Kept"' in refused.text
 
 
-async def test_plan_copy_page_shows_forecast_from_chosen_step(
+async def test_plan_copy_page_shows_forecast_for_steps_to_be_redone(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent, plan = world.agent, await world.agent.plan(8)

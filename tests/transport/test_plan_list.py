@@ -320,7 +320,7 @@ async def test_time_slider_shows_the_plan_at_a_given_time(browser: Browser, worl
 
 
 @pytest.mark.parametrize("query", ["seq=x", "seq=-1", "seq=1.5", "at=yesterday", "seq=" + "9" * 40])
-async def test_time_slider_refuses_an_invalid_position(
+async def test_time_slider_with_an_invalid_entry_or_time_returns_400(
     browser: Browser, agent: AgentClient, query: str
 ) -> None:
     plan = await agent.plan(1)

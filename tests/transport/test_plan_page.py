@@ -151,7 +151,7 @@ def notes(page: httpx2.Response) -> list[str]:
     return re.findall(r'<text[^>]*class="note"[^>]*>(◇ step \d: [^<]*)</text>', page.text)
 
 
-async def test_plan_map_draws_conditions_and_lists_effects(
+async def test_plan_map_draws_conditions_and_describes_effects(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)

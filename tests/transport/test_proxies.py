@@ -44,7 +44,7 @@ def test_forwarded_header_of_an_untrusted_peer_is_ignored(peer: str, written: li
 
 @given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
 @example(STRANGER, "192.0.2.1, 10.0.0.5", [PROXY])
-def test_client_address_is_the_last_untrusted_hop(
+def test_client_address_is_the_last_address_before_trusted_proxies(
     origin: str, made_up: str, way: list[str]
 ) -> None:
     *passed, peer = way
@@ -76,7 +76,7 @@ def same(address: str, other: str) -> bool:
         ("[2001:db8:9::1]:443", "2001:db8:9::1"),
     ],
 )
-def test_client_address_of_unusual_header_is_last_usable_address(header: str, counts: str) -> None:
+def test_malformed_forwarded_header_gives_the_last_usable_address(header: str, counts: str) -> None:
     assert client_address(read_proxies(TRUSTED), PROXY, [header]) == counts
 
 
@@ -104,7 +104,7 @@ async def sign_in(browser: Browser, secret: str, headers: dict[str, str]) -> htt
     return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)
 
 
-async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world: OrgEnv) -> None:
+async def test_login_throttle_behind_a_proxy_blocks_only_the_guessing_client(world: OrgEnv) -> None:
     token = await make_token(world.agent)
     async with open_browser(world, PROXY) as browser:
         for number in range(MAX_ATTEMPTS):

@@ -135,7 +135,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
 )
-async def test_rate_limit_responses_of_http_and_dispatcher_are_equal(
+async def test_refusal_by_http_rate_limit_equals_refusal_by_dispatcher(
     http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
 ) -> None:
     flooded.use_up()
@@ -274,7 +274,7 @@ def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClie
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
 
 
-async def test_draining_server_ends_the_delay_after_unknown_credentials(world: OrgEnv) -> None:
+async def test_draining_server_does_not_delay_refusal_of_unknown_credentials(world: OrgEnv) -> None:
     drain = RecordedDrain()
     async with open_client(world, drain, burst=10 * MAX_FAILURES) as client:
         statuses: list[int] = []

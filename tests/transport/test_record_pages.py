@@ -40,7 +40,7 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
 # Tests of the pages of outputs.
 
 
-async def test_outputs_page_lists_only_latest_version_but_plan_page_all(
+async def test_outputs_page_lists_latest_version_and_plan_page_every_version(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
@@ -141,7 +141,7 @@ async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
     ],
     ids=["rows", "columns", "cell", "open quote", "field", "blank", "lines"],
 )
-async def test_output_page_of_hostile_csv_stays_within_limits(
+async def test_table_of_a_malicious_csv_output_has_limited_size(
     browser: Browser, agent: AgentClient, content: str, cells: int, note: str
 ) -> None:
     plan = await make_finished_plan(agent)

@@ -125,7 +125,7 @@ async def test_resource_list_returns_error_code_if_listing_fails(
 @pytest.mark.parametrize(
     ("typed", "numbers"), [("", "12"), ("{}-2", "2"), ("{} 1", "1"), ("x", "")]
 )
-async def test_plan_or_run_id_is_completed_by_prefix_or_name(
+async def test_completion_suggests_plan_or_run_id_by_prefix_or_name(
     era: Era, typed: str, numbers: str
 ) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:
@@ -177,7 +177,7 @@ async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
 
 
 @BOTH_ERAS
-async def test_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
+async def test_all_profile_lists_open_runs_before_plans(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
@@ -198,7 +198,7 @@ async def test_schema_of_workflows_is_a_resource(era: Era) -> None:
     assert json.loads(contents.text) == definition_schema()
 
 
-async def test_profile_without_runs_has_no_workflow_schema() -> None:
+async def test_profile_without_runs_has_no_workflow_schema_resource() -> None:
     async with make_client(RecordingDispatcher()) as client:
         with pytest.raises(MCPError, match="Resource not found"):
             await client.read_resource("waybook://schema/workflow")
@@ -384,7 +384,7 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
 
 
 @BOTH_ERAS
-async def test_profile_runs_has_only_the_prompt_work_on_run(era: Era) -> None:
+async def test_runs_profile_lists_only_the_work_on_run_prompt(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})

@@ -225,7 +225,7 @@ async def open_with_forms(agent: AgentClient, tasks: Tasks) -> AsyncIterator[Cli
     assert person.forms == []
 
 
-async def test_answer_to_the_form_in_a_review_task_decides_review(
+async def test_answered_form_in_a_review_task_decides_the_review(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, review = await take_step(agent)

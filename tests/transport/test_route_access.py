@@ -363,7 +363,7 @@ async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> 
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 
-async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
+async def test_manipulated_url_path_does_not_bypass_authentication(team: Team) -> None:
     """No protected route may be reached by a path that authentication takes for a public one."""
     app, shut = (
         team.app(),
@@ -426,7 +426,7 @@ async def indexed(agent: AgentClient) -> None:
         pass
 
 
-async def test_activity_of_another_org_changes_no_page_or_reply(
+async def test_work_of_another_org_changes_no_page_or_reply(
     alone: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, agent, log = alone, alone.agent, alone.dispatcher.calls

@@ -188,7 +188,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_page_with_part_parameter_returns_only_that_section(
+async def test_page_url_with_part_parameter_returns_only_the_named_section(
     browser: Browser, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)
@@ -337,7 +337,7 @@ async def test_forecast_of_new_run_is_the_median_of_earlier_runs(
         ({"input:question": ""}, "Enter the input"),
     ],
 )
-async def test_incomplete_form_to_start_a_run_is_refused_keeping_input(
+async def test_invalid_start_run_form_is_refused_and_keeps_the_input(
     browser: Browser, changes: dict[str, str], message: str
 ) -> None:
     typed = {**FORM, "name": "Rivers <of> Asia", **changes}

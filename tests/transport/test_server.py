@@ -159,7 +159,7 @@ async def test_name_of_older_http_client_comes_from_the_user_agent(era: Era, nam
 
 
 @BOTH_ERAS
-async def test_client_name_on_a_connection_comes_from_handshake(era: Era) -> None:
+async def test_client_name_of_a_persistent_connection_comes_from_handshake(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     server = make_server(dispatcher, is_persistent=True)
     async with Client(server, mode=era, client_info=CODER) as client:

@@ -134,7 +134,7 @@ def test_draining_server_serves_until_a_second_signal() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 3_600])
-def test_stopping_server_answers_delayed_requests(
+def test_stopping_server_ends_delays_and_answers_the_requests(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> str:

@@ -82,7 +82,7 @@ def test_verification_rejects_a_file_that_is_not_a_snapshot(content: bytes) -> N
         verify_file(content)
 
 
-async def test_snapshot_link_shows_the_earlier_plan_state_without_sign_in(world: OrgEnv) -> None:
+async def test_snapshot_link_shows_the_plan_as_of_link_creation(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     secret = await create_snapshot_link(at(world.agent), plan["planId"], 7)
     await world.agent.submit(await world.agent.take(plan), "Added later")

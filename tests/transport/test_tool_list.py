@@ -277,7 +277,7 @@ async def test_server_instructions_name_only_tools_of_the_profile(profile: str) 
     assert len(instructions) <= 2_000
 
 
-async def test_instructions_without_add_dag_say_how_to_add_a_workflow() -> None:
+async def test_instructions_of_profile_without_add_dag_name_dag_add_command() -> None:
     gateway, command = make_gateway(RecordingDispatcher()), "waybook dag add"
     servers = {p: build_server(published_tools(), gateway, profile=p) for p in PROFILES}
     naming = {profile for profile, server in servers.items() if command in str(server.instructions)}
@@ -303,7 +303,7 @@ def make_client(profile: str = "auto") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_status_tools_link_to_the_map_app(profile: str) -> None:
+async def test_only_tools_that_show_progress_link_to_the_map_app(profile: str) -> None:
     async with make_client(profile) as client:
         tools = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
     shown = {name for name, meta in tools.items() if "resourceUri" in meta.get("ui", {})}

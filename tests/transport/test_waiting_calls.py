@@ -98,7 +98,7 @@ async def test_disconnected_client_leaves_the_wait_queue_and_gets_no_step(
         assert (await env.agent.take(plan))["attempt"] == 1
 
 
-async def test_waiting_http_calls_occupy_no_concurrency_slot(env: WaitingEnv) -> None:
+async def test_waiting_http_calls_do_not_use_up_concurrency_slots(env: WaitingEnv) -> None:
     plan, _ = await blocked_plan(env)
     async with served(env) as url, http_client() as http:
         posts = [
