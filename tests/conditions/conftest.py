@@ -10,7 +10,6 @@ import pytest
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.condition import VARIABLES, compile_condition
-from waybook.conditions.evaluator import start
 from waybook.conditions.values import Budget, ConditionError, Json
 from waybook.errors import BadExpression
 
@@ -48,7 +47,7 @@ def ours() -> Reading:
         except BadExpression:
             return "refused"
         try:
-            return _written(start(condition.program, values, Budget()))
+            return _written(condition.program(values, Budget()))
         except ConditionError:
             return "error"
 

@@ -10,23 +10,9 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from waybook.conditions.evaluator import Program, program, start
-from waybook.conditions.operators import SIGNATURES
-from waybook.conditions.parser import (
-    Binary,
-    Call,
-    Index,
-    Literal,
-    Macro,
-    Name,
-    Negate,
-    Node,
-    Operator,
-    Select,
-    children,
-    parse,
-    walk,
-)
+from waybook.conditions.evaluator import Program, program
+from waybook.conditions.operators import TEXT_TESTS
+from waybook.conditions.parser import MACROS, Node, parse, walk
 from waybook.conditions.values import Budget, BudgetExceeded, ConditionError, Json, kind
 from waybook.errors import BadExpression
 
@@ -34,6 +20,12 @@ VARIABLES = ("result", "confidence", "report", "step", "plan")
 
 #: Maximum depth of the expression tree. A chain of `&&` or `||` counts as one level.
 MAX_TREE_DEPTH = 64
+
+#: An example of each function. Only `size` can be called without a receiver.
+_EXAMPLES = {
+    "size": "size(result.list)",
+    **{name: f'result.text.{name}("part")' for name in TEXT_TESTS},
+}
 
 _SUGGESTED_FUNCTION = {
     "any": "exists",
@@ -57,7 +49,7 @@ _SUGGESTED_CONSTANT = {
 }
 
 
-def check(tree: Node) -> None:
+def _check(tree: Node) -> None:
     """Reject a syntax tree that is too deep or uses an unknown name."""
     for node, depth in walk(tree):
         if depth > MAX_TREE_DEPTH:
@@ -67,51 +59,43 @@ def check(tree: Node) -> None:
 
 
 def _check_names(node: Node, known: frozenset[str]) -> None:
-    match node:
-        case Name():
-            _check_name(node, known)
-        case Call():
-            signature = SIGNATURES.get(node.function)
-            if signature is None:
-                raise _unknown_function(node)
-            if node.receiver is None and not signature.bare:
-                raise ConditionError(
-                    f"{node.function} is a method,", node.at, f"write {signature.example}"
-                )
-            expected = signature.arguments + (node.receiver is None)
-            if len(node.arguments) != expected:
-                text = (
-                    f"{node.function} takes {expected} here, but {len(node.arguments)} are given,"
-                )
-                raise ConditionError(text, node.at, f"write {signature.example}")
-        case Macro():
-            _check_names(node.source, known)
-            _check_names(node.body, known | {node.variable})
-            return
-    for child in children(node):
-        _check_names(child, known)
+    if node.kind == "name" and node.name not in known:
+        raise _unknown_name(node)
+    if node.kind in {"call", "method"}:
+        _check_call(node)
+    in_macro = node.kind in MACROS
+    for place, part in enumerate(node.parts):
+        _check_names(part, known | {node.name} if in_macro and place else known)
 
 
-def _check_name(node: Name, known: frozenset[str]) -> None:
-    if node.name in known:
-        return
-    text = f"unknown name '{node.name}'"
-    if suggestion := _SUGGESTED_CONSTANT.get(node.name):
-        raise ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
-    hint = f"result.{node.name}"
-    names = ", ".join(VARIABLES)
+def _unknown_name(node: Node) -> ConditionError:
+    hint, names = f"result.{node.name}", ", ".join(VARIABLES)
     advice = f'did you mean {hint}, or the string "{node.name}"? The names are {names}'
-    raise ConditionError(text, node.at, advice, hint=hint)
+    if suggestion := _SUGGESTED_CONSTANT.get(node.name):
+        hint, advice = suggestion, f"did you mean {suggestion}?"
+    return ConditionError(f"unknown name '{node.name}'", node.at, advice, hint=hint)
 
 
-def _unknown_function(node: Call) -> ConditionError:
-    text = f"unknown function '{node.function}'"
-    if suggestion := _SUGGESTED_FUNCTION.get(node.function):
-        return ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
-    functions = ", ".join(SIGNATURES)
-    return ConditionError(
-        text, node.at, f"there are {functions}, has, and the macros exists, all, filter"
-    )
+def _check_call(node: Node) -> None:
+    name, is_bare = node.name, node.kind == "call"
+    if name not in _EXAMPLES:
+        suggestion = _SUGGESTED_FUNCTION.get(name)
+        functions = ", ".join(_EXAMPLES)
+        advice = f"there are {functions}, has, and the macros exists, all, filter"
+        raise ConditionError(
+            f"unknown function '{name}'",
+            node.at,
+            f"did you mean {suggestion}?" if suggestion else advice,
+            hint=suggestion,
+        )
+    example = f"write {_EXAMPLES[name]}"
+    if is_bare and name != "size":
+        raise ConditionError(f"{name} is a method,", node.at, example)
+    expected = int(is_bare or name != "size")
+    given = len(node.parts) if is_bare else len(node.parts) - 1
+    if given != expected:
+        text = f"{name} takes {expected} here, but {given} are given,"
+        raise ConditionError(text, node.at, example)
 
 
 MAX_SOURCE_LENGTH = 1_000
@@ -140,7 +124,7 @@ class Condition:
         """
         budget = budget or Budget()
         try:
-            value = start(self.program, values, budget)
+            value = self.program(values, budget)
         except ConditionError as fault:
             fault.__traceback__ = None
             return Outcome(fired=False, error=str(fault), cost=budget.spent)
@@ -162,16 +146,13 @@ def compile_condition(source: str) -> Condition:
     try:
         _check_text(source)
         tree = parse(source)
-        check(tree)
+        _check(tree)
     except ConditionError as error:
-        raise _refusal(error, source[:MAX_SOURCE_LENGTH]) from None
+        refusal = BadExpression(str(error), position=error.at, source=source[:MAX_SOURCE_LENGTH])
+        if error.hint is not None:
+            refusal.details["hint"] = error.hint
+        raise refusal from None
     return Condition(source=source, tree=tree, program=program(tree))
-
-
-def _refusal(error: ConditionError, source: str) -> BadExpression:
-    if error.hint is None:
-        return BadExpression(str(error), position=error.at, source=source)
-    return BadExpression(str(error), position=error.at, source=source, hint=error.hint)
 
 
 def _check_text(source: str) -> None:
@@ -184,14 +165,7 @@ def _check_text(source: str) -> None:
         raise ConditionError("half a surrogate pair is no character", error.start) from None
 
 
-COMPARISONS: Final = (
-    Operator.EQUAL,
-    Operator.UNEQUAL,
-    Operator.LESS,
-    Operator.AT_MOST,
-    Operator.GREATER,
-    Operator.AT_LEAST,
-)
+COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 
 
@@ -227,10 +201,11 @@ def write_comparison(comparison: Comparison) -> str:
     'report.contains("no data")'
     """
     field, value = comparison.field.strip(), comparison.value
-    if comparison.operator in TEXT_FUNCTIONS:
-        return f"{field}.{comparison.operator}({_quote(_text(value))})"
     literal = _json_literal(value.strip())
-    return f"{field} {comparison.operator} {_quote(value) if literal is None else literal}"
+    if comparison.operator in TEXT_FUNCTIONS:
+        text = literal if literal and literal.startswith('"') else _quote(value)
+        return f"{field}.{comparison.operator}({text})"
+    return f"{field} {comparison.operator} {literal or _quote(value)}"
 
 
 def read_comparison(source: str) -> Comparison | None:
@@ -245,57 +220,42 @@ def read_comparison(source: str) -> Comparison | None:
         tree = compile_condition(source).tree
     except BadExpression:
         return None
-    match tree:
-        case Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
-            field, value = _path(left), _value_text(right)
-        case Call(function=operator, receiver=left, arguments=(Literal(value=str() as s),)) if left:
-            field, value = _path(left), _plain_or_quoted(s)
-        case _:
-            return None
-    if field is None or value is None:
+    if tree.kind not in (*COMPARISONS, "method") or len(tree.parts) != 2:  # noqa: PLR2004
         return None
-    return Comparison(field=field, operator=str(operator), value=value)
+    left, right = tree.parts
+    field, value = _path(left), _value_text(right)
+    is_method = tree.kind == "method"
+    if field is None or value is None or (is_method and not isinstance(right.value, str)):
+        return None
+    return Comparison(field, tree.name if is_method else tree.kind, value)
 
 
 def _path(node: Node) -> str | None:
-    match node:
-        case Name(name=name):
-            return name
-        case Select(operand=operand, field=field):
-            path = _path(operand)
-            return f"{path}.{field}" if path else None
-        case Index(operand=operand, key=Literal(value=key)) if isinstance(key, int | str):
-            path = _path(operand)
-            return (
-                f"{path}[{_quote(key) if isinstance(key, str) else json.dumps(key)}]"
-                if path
-                else None
-            )
-    return None
+    if node.kind == "name":
+        return node.name
+    path = _path(node.parts[0]) if node.kind in {"field", "index"} else None
+    if path is None:
+        return None
+    if node.kind == "field":
+        return f"{path}.{node.name}"
+    key = node.parts[1].value
+    if isinstance(key, int):
+        return f"{path}[{json.dumps(key)}]"
+    return f"{path}[{_quote(key)}]" if isinstance(key, str) else None
 
 
 def _value_text(node: Node) -> str | None:
-    match node:
-        case Literal(value=str() as text):
-            return _plain_or_quoted(text)
-        case Literal(value=value):
-            return json.dumps(value)
-        case Negate(operand=Literal(value=value)) if isinstance(value, int | float):
-            return f"-{json.dumps(value)}"
-    return None
-
-
-def _plain_or_quoted(text: str) -> str:
+    if node.kind == "negate":
+        number = node.parts[0].value
+        is_number = isinstance(number, int | float)
+        return f"-{json.dumps(number)}" if is_number else None
+    if node.kind != "literal":
+        return None
+    text = node.value
+    if not isinstance(text, str):
+        return json.dumps(text)
     is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
     return text if is_kept and _json_literal(text) is None else _quote(text)
-
-
-def _text(value: str) -> str:
-    literal = _json_literal(value.strip())
-    if literal is None or not literal.startswith('"'):
-        return value
-    text: str = orjson.loads(literal)
-    return text
 
 
 def _json_literal(text: str) -> str | None:
@@ -304,13 +264,9 @@ def _json_literal(text: str) -> str | None:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return (
-        None
-        if isinstance(value, list | dict)
-        else _quote(value)
-        if isinstance(value, str)
-        else text
-    )
+    if isinstance(value, list | dict):
+        return None
+    return _quote(value) if isinstance(value, str) else text
 
 
 def _quote(text: str) -> str:

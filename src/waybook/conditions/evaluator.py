@@ -1,206 +1,215 @@
-"""Turns each node of a checked syntax tree into a Python function."""
+"""Turns a checked syntax tree into a Python function."""
 
-from collections.abc import Callable, Mapping
-from functools import singledispatch
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias, cast
 
-from waybook.conditions import operators
-from waybook.conditions.operators import has, index, select
-from waybook.conditions.parser import (
-    Binary,
-    Both,
-    Call,
-    Conditional,
-    Either,
-    Has,
-    Index,
-    ListOf,
-    Literal,
-    Macro,
-    MacroName,
-    MapOf,
-    Name,
-    Negate,
-    Node,
-    Not,
-    Operator,
-    Select,
+from waybook.conditions.operators import (
+    OPERATIONS,
+    TEXT_TESTS,
+    Operation,
+    has,
+    index,
+    negate,
+    select,
     size,
-    walk,
 )
+from waybook.conditions.parser import MACROS, Node, walk
 from waybook.conditions.values import (
+    ABSORBED_ERROR,
     SCALAR_TYPES,
     Budget,
     ConditionError,
-    Frame,
     Json,
-    Run,
     kind,
     to_cel_value,
 )
 
-Scope: TypeAlias = Mapping[str, int]
-_Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
-_OPERATIONS: Mapping[Operator, _Operation] = MappingProxyType(
-    {
-        Operator.EQUAL: operators.equal,
-        Operator.UNEQUAL: operators.unequal,
-        Operator.LESS: operators.less,
-        Operator.AT_MOST: operators.at_most,
-        Operator.GREATER: operators.greater,
-        Operator.AT_LEAST: operators.at_least,
-        Operator.IN: operators.member,
-        Operator.ADD: operators.add,
-        Operator.SUBTRACT: operators.subtract,
-        Operator.MULTIPLY: operators.multiply,
-        Operator.DIVIDE: operators.divide,
-        Operator.MODULO: operators.modulo,
-    }
-)
+@dataclass(slots=True)
+class _Frame:
+    values: Mapping[str, Json]
+    #: Values of the macros' variables.
+    bound: list[Json]
+    budget: Budget
 
 
-class Program(NamedTuple):
-    run: Run
-    cost: int
-    slots: int
+_Run: TypeAlias = Callable[[_Frame], Json]
+#: Position in `_Frame.bound` of each variable of a macro around the node.
+_Scope: TypeAlias = Mapping[str, int]
+
+#: Function that evaluates a condition with these values of its variables. It raises a
+#: ConditionError if the result is a CEL error, and BudgetExceeded if the budget is exhausted.
+Program: TypeAlias = Callable[[Mapping[str, Json], Budget], Json]
 
 
 def program(tree: Node) -> Program:
-    macros = sum(isinstance(node, Macro) for node, _ in walk(tree))
-    return Program(run=_compiled(tree, MappingProxyType({})), cost=size(tree), slots=macros)
+    cost, run = _size(tree), _compiled(tree, {})
+    slots = sum(node.kind in MACROS for node, _ in walk(tree))
+
+    def start(values: Mapping[str, Json], budget: Budget) -> Json:
+        budget.spend(cost, 0)
+        return run(_Frame(values, [None] * slots, budget))
+
+    return start
 
 
-def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
-    """Evaluate a compiled condition with these values of its variables.
-
-    Raises:
-        ConditionError: the evaluation results in a CEL error.
-        BudgetExceeded: the budget is exhausted.
-    """
-    budget.spend(compiled.cost, 0)
-    return compiled.run(Frame(values, [None] * compiled.slots, budget))
+def _size(tree: Node) -> int:
+    return sum(1 for _ in walk(tree))
 
 
-@singledispatch
-def _compiled(node: Node, scope: Scope) -> Run:
-    raise NotImplementedError(node, scope)
+def _compiled(node: Node, scope: _Scope) -> _Run:
+    if node.kind in MACROS:
+        return _macro(node, scope)
+    if node.kind == "name":
+        return _name(node, scope)
+    parts = [_compiled(part, scope) for part in node.parts]
+    if node.kind in OPERATIONS:
+        return _operation(OPERATIONS[node.kind], node.at, *parts)
+    return _BUILDERS[node.kind](node, *parts)
 
 
-@_compiled.register(Literal)
-def _literal(node: Literal, _: Scope) -> Run:
-    value = node.value
-    return lambda _: value
+def _operation(operation: Operation, at: int, left: _Run, right: _Run) -> _Run:
+    return lambda frame: operation(left(frame), right(frame), at, frame.budget)
 
 
-@_compiled.register(Name)
-def _name(node: Name, scope: Scope) -> Run:
-    at, name, slot = node.at, node.name, scope.get(node.name)
+def _name(node: Node, scope: _Scope) -> _Run:
+    at, name = node.at, node.name
+    if name in scope:
+        slot = scope[name]
+        return lambda frame: frame.bound[slot]
 
-    def variable(frame: Frame) -> Json:
+    def variable(frame: _Frame) -> Json:
         if name not in frame.values:
             raise ConditionError(f"there is no {name} here", at)
         value = frame.values[name]
         return value if type(value) in SCALAR_TYPES else to_cel_value(value, at)
 
-    def bound(frame: Frame, slot: int = slot or 0) -> Json:
-        return frame.bound[slot]
-
-    return variable if slot is None else bound
+    return variable
 
 
-@_compiled.register(ListOf)
-def _list(node: ListOf, scope: Scope) -> Run:
-    items = tuple(_compiled(item, scope) for item in node.items)
+def _literal(node: Node) -> _Run:
+    value = node.value
+    return lambda _: value
+
+
+def _list(_: Node, *items: _Run) -> _Run:
     return lambda frame: [item(frame) for item in items]
 
 
-@_compiled.register(MapOf)
-def _map(node: MapOf, scope: Scope) -> Run:
-    entries = tuple(
-        (key, _compiled(item, scope)) for key, item in zip(node.keys, node.items, strict=True)
-    )
+def _map(node: Node, *items: _Run) -> _Run:
+    entries = tuple(zip(cast("tuple[str, ...]", node.value), items, strict=True))
     return lambda frame: {key: item(frame) for key, item in entries}
 
 
-@_compiled.register(Select)
-def _select(node: Select, scope: Scope) -> Run:
-    operand, field, at = _compiled(node.operand, scope), node.field, node.at
+def _select(node: Node, operand: _Run) -> _Run:
+    field, at = node.name, node.at
     return lambda frame: select(operand(frame), field, at)
 
 
-@_compiled.register(Has)
-def _has(node: Has, scope: Scope) -> Run:
-    operand, field, at = _compiled(node.operand, scope), node.field, node.at
+def _has(node: Node, operand: _Run) -> _Run:
+    field, at = node.name, node.at
     return lambda frame: has(operand(frame), field, at)
 
 
-@_compiled.register(Index)
-def _index(node: Index, scope: Scope) -> Run:
-    operand, key, at = _compiled(node.operand, scope), _compiled(node.key, scope), node.at
-    return lambda frame: index(operand(frame), key(frame), at, frame.budget)
-
-
-@_compiled.register(Binary)
-def _binary(node: Binary, scope: Scope) -> Run:
-    operation, at = _OPERATIONS[node.operator], node.at
-    left, right = _compiled(node.left, scope), _compiled(node.right, scope)
-    return lambda frame: operation(left(frame), right(frame), at, frame.budget)
-
-
-@_compiled.register(Negate)
-def _negate(node: Negate, scope: Scope) -> Run:
-    operand, at = _compiled(node.operand, scope), node.at
-    return lambda frame: operators.negate(operand(frame), at)
-
-
-@_compiled.register(Not)
-def _not(node: Not, scope: Scope) -> Run:
-    return operators.negation(node.at, _compiled(node.operand, scope))
-
-
-@_compiled.register(Either)
-def _either(node: Either, scope: Scope) -> Run:
-    operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return operators.junction("||", operands, settles=True)
-
-
-@_compiled.register(Both)
-def _both(node: Both, scope: Scope) -> Run:
-    operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return operators.junction("&&", operands, settles=False)
-
-
-@_compiled.register(Conditional)
-def _conditional(node: Conditional, scope: Scope) -> Run:
-    parts = (node.condition, node.then, node.otherwise)
-    return operators.conditional(node.at, *(_compiled(part, scope) for part in parts))
-
-
-@_compiled.register(Call)
-def _call(node: Call, scope: Scope) -> Run:
+def _call(node: Node, operand: _Run, *others: _Run) -> _Run:
     at = node.at
-    parts = node.arguments if node.receiver is None else (node.receiver, *node.arguments)
-    runs = [_compiled(part, scope) for part in parts]
-    if node.function == "size":
-        return lambda frame: operators.size(runs[0](frame), at)
-    test, (text, part) = operators.TEXT_TESTS[node.function], runs
-
-    def run(frame: Frame) -> Json:
-        full_text, piece = text(frame), part(frame)
-        if type(full_text) is str and type(piece) is str:
-            return test(full_text, piece, at, frame.budget)
-        kinds = f"found {kind(full_text)} and {kind(piece)},"
-        raise ConditionError(f"{node.function} needs two strings, {kinds}", at)
-
-    return run
+    if node.name == "size":
+        return lambda frame: size(operand(frame), at)
+    return _operation(TEXT_TESTS[node.name], at, operand, *others)
 
 
-@_compiled.register(Macro)
-def _macro(node: Macro, scope: Scope) -> Run:
-    slot = len(scope)
-    source = _compiled(node.source, scope)
-    body = _compiled(node.body, MappingProxyType({**scope, node.variable: slot}))
-    build = operators.selection if node.macro is MacroName.FILTER else operators.quantifier
-    return build(node, source, body, slot=slot, cost=1 + size(node.body))
+def _negate(node: Node, operand: _Run) -> _Run:
+    at = node.at
+    return lambda frame: negate(operand(frame), at)
+
+
+def _not(node: Node, operand: _Run) -> _Run:
+    at = node.at
+    return lambda frame: not _truth("!", operand(frame), at)
+
+
+def _conditional(node: Node, condition: _Run, then: _Run, otherwise: _Run) -> _Run:
+    at = node.at
+    return lambda frame: then(frame) if _truth("?", condition(frame), at) else otherwise(frame)
+
+
+def _index(node: Node, operand: _Run, key: _Run) -> _Run:
+    return _operation(index, node.at, operand, key)
+
+
+def _junction(node: Node, *operands: _Run) -> _Run:
+    runs = tuple(zip((part.at for part in node.parts), operands, strict=True))
+    return lambda frame: _decide(node.kind, runs, frame, settles=node.kind == "||")
+
+
+_BUILDERS: Mapping[str, Callable[..., _Run]] = MappingProxyType(
+    {
+        "literal": _literal,
+        "list": _list,
+        "map": _map,
+        "field": _select,
+        "has": _has,
+        "index": _index,
+        "call": _call,
+        "method": _call,
+        "not": _not,
+        "negate": _negate,
+        "?": _conditional,
+        "||": _junction,
+        "&&": _junction,
+    }
+)
+
+
+def _macro(node: Node, scope: _Scope) -> _Run:
+    at, macro, slot, cost = node.at, node.kind, len(scope), 1 + _size(node.parts[1])
+    body_at = node.parts[1].at
+    source = _compiled(node.parts[0], scope)
+    body = _compiled(node.parts[1], {**scope, node.name: slot})
+
+    def bind_each(frame: _Frame) -> Iterator[Json]:
+        group = source(frame)
+        if type(group) is not list and type(group) is not dict:
+            raise ConditionError(f"{macro} needs a list or a map, found {kind(group)},", at)
+        for item in group:
+            frame.budget.spend(cost, at)
+            frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, at)
+            yield item
+
+    def selection(frame: _Frame) -> Json:
+        return [item for item in bind_each(frame) if _truth(macro, body(frame), body_at)]
+
+    def quantifier(frame: _Frame) -> Json:
+        runs = ((body_at, body) for _ in bind_each(frame))
+        return _decide(macro, runs, frame, settles=macro == "exists")
+
+    return selection if macro == "filter" else quantifier
+
+
+def _decide(
+    sign: str, operands: Iterable[tuple[int, _Run]], frame: _Frame, *, settles: bool
+) -> bool:
+    """Return `settles` if an operand has this value, else the opposite.
+
+    An error of an operand is raised only if no operand decides the result.
+    """
+    error: ConditionError | None = None
+    for at, operand in operands:
+        try:
+            if _truth(sign, operand(frame), at) is settles:
+                return settles
+        except ConditionError as caught:
+            frame.budget.spend(ABSORBED_ERROR, at)
+            caught.__traceback__ = None
+            error = error or caught
+    if error is not None:
+        raise error
+    return not settles
+
+
+def _truth(sign: str, value: Json, at: int) -> bool:
+    if type(value) is bool:
+        return value
+    raise ConditionError(f"{sign} needs true or false, found {kind(value)},", at)

@@ -17,176 +17,39 @@ Two spellings are additions to CEL: ``===`` and ``!==`` mean ``==`` and ``!=``. 
 in CEL.
 """
 
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, get_args
+from typing import NamedTuple
 
-from waybook.conditions.tokens import Cursor, Kind, read_double, read_int, read_string
-from waybook.conditions.values import ConditionError
-
-
-class Operator(StrEnum):
-    """Binary operators that evaluate both operands."""
-
-    EQUAL = "=="
-    UNEQUAL = "!="
-    LESS = "<"
-    AT_MOST = "<="
-    GREATER = ">"
-    AT_LEAST = ">="
-    IN = "in"
-    ADD = "+"
-    SUBTRACT = "-"
-    MULTIPLY = "*"
-    DIVIDE = "/"
-    MODULO = "%"
+from waybook.conditions.tokens import Cursor, read_number, read_string
+from waybook.conditions.values import ConditionError, Json
 
 
-class MacroName(StrEnum):
-    """Macros that iterate over a list or the keys of a map."""
+class Node(NamedTuple):
+    """A node of the syntax tree.
 
-    EXISTS = "exists"
-    ALL = "all"
-    FILTER = "filter"
-
-
-class Literal(NamedTuple):
-    at: int
-    value: bool | int | float | str | None
-
-
-class Name(NamedTuple):
-    at: int
-    name: str
-
-
-class Select(NamedTuple):
-    """Node for `operand.field`."""
+    ====================================  ======================================================
+    kind                                  parts
+    ====================================  ======================================================
+    ``literal``                           none; the literal is in `value`
+    ``name``                              none; the variable is in `name`
+    ``field``, ``has``                    the operand; the field is in `name`
+    ``index``                             the operand and the key
+    ``call``, ``method``                  the arguments; for a method, its receiver is the first
+    a macro of `MACROS`                   the source and the body; the variable is in `name`
+    ``not``, ``negate``                   the operand
+    a binary operator                     both operands
+    ``||``, ``&&``                        all operands of the chain
+    ``?``                                 the condition and the two branches
+    ``list``, ``map``                     the items; the keys of a map are in `value`
+    ====================================  ======================================================
+    """
 
     at: int
-    operand: "Node"
-    field: str
-
-
-class Has(NamedTuple):
-    """Node for `has(operand.field)`."""
-
-    at: int
-    operand: "Node"
-    field: str
-
-
-class Index(NamedTuple):
-    """Node for `operand[key]`."""
-
-    at: int
-    operand: "Node"
-    key: "Node"
-
-
-class Call(NamedTuple):
-    """Node for `function(arguments)` or `receiver.function(arguments)`."""
-
-    at: int
-    function: str
-    receiver: "Node | None"
-    arguments: "tuple[Node, ...]"
-
-
-class Macro(NamedTuple):
-    """Node for `source.macro(variable, body)`."""
-
-    at: int
-    macro: MacroName
-    source: "Node"
-    variable: str
-    body: "Node"
-
-
-class Not(NamedTuple):
-    at: int
-    operand: "Node"
-
-
-class Negate(NamedTuple):
-    at: int
-    operand: "Node"
-
-
-class Binary(NamedTuple):
-    at: int
-    operator: Operator
-    left: "Node"
-    right: "Node"
-
-
-class Either(NamedTuple):
-    """Node for `a || b || …`."""
-
-    at: int
-    operands: "tuple[Node, ...]"
-
-
-class Both(NamedTuple):
-    """Node for `a && b && …`."""
-
-    at: int
-    operands: "tuple[Node, ...]"
-
-
-class Conditional(NamedTuple):
-    """Node for `condition ? then : otherwise`."""
-
-    at: int
-    condition: "Node"
-    then: "Node"
-    otherwise: "Node"
-
-
-class ListOf(NamedTuple):
-    at: int
-    items: "tuple[Node, ...]"
-
-
-class MapOf(NamedTuple):
-    """Node for `{"key": value}`, with string literals as keys, as in JSON."""
-
-    at: int
-    keys: tuple[str, ...]
-    items: "tuple[Node, ...]"
-
-
-#: A node of the syntax tree. `at` is its position in the source.
-Node: TypeAlias = (
-    Literal
-    | Name
-    | Select
-    | Has
-    | Index
-    | Call
-    | Macro
-    | Not
-    | Negate
-    | Binary
-    | Either
-    | Both
-    | Conditional
-    | ListOf
-    | MapOf
-)
-_NODE_CLASSES = get_args(Node)
-
-
-def children(node: Node) -> list[Node]:
-    nodes: list[Node] = []
-    for part in node:
-        # Nodes are tuples too, so check for nodes before tuples.
-        if isinstance(part, _NODE_CLASSES):
-            nodes.append(part)
-        elif isinstance(part, tuple):
-            nodes.extend(item for item in part if isinstance(item, _NODE_CLASSES))
-    return nodes
+    kind: str
+    parts: "tuple[Node, ...]" = ()
+    name: str = ""
+    value: Json = None
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
@@ -194,7 +57,7 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
     while waiting:
         node, depth = waiting.pop()
         yield node, depth
-        waiting.extend((child, depth + 1) for child in children(node))
+        waiting.extend((part, depth + 1) for part in node.parts)
 
 
 def paths(tree: Node) -> Iterator[tuple[str, ...]]:
@@ -203,77 +66,30 @@ def paths(tree: Node) -> Iterator[tuple[str, ...]]:
     if path is not None:
         yield path
         return
-    for child in children(tree):
-        yield from paths(child)
+    for part in tree.parts:
+        yield from paths(part)
 
 
 def _path(node: Node) -> tuple[str, ...] | None:
-    match node:
-        case Name(name=name):
-            return (name,)
-        case Select(operand=operand, field=field) | Has(operand=operand, field=field):
-            before = _path(operand)
-            return None if before is None else (*before, field)
-    return None
+    if node.kind == "name":
+        return (node.name,)
+    before = _path(node.parts[0]) if node.kind in {"field", "has"} else None
+    return None if before is None else (*before, node.name)
 
 
-def size(tree: Node) -> int:
-    return sum(1 for _ in walk(tree))
-
-
-_LOOPS = frozenset(MacroName)
-_LOOP_ARGUMENTS = 2
-
-
-def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the node for a function call, or the expanded node for the call of a macro."""
-    if name == "has":
-        return _has(at, receiver, arguments)
-    if name in _LOOPS:
-        return _loop(at, MacroName(name), receiver, arguments)
-    return Call(at, name, receiver, arguments)
-
-
-def _has(at: int, receiver: Node | None, arguments: tuple[Node, ...]) -> Has:
-    match receiver, arguments:
-        case None, (Select(_, operand, field),):
-            return Has(at, operand, field)
-    raise ConditionError("has needs one field, and nothing else,", at, "write has(result.name)")
-
-
-def _loop(at: int, name: MacroName, receiver: Node | None, arguments: tuple[Node, ...]) -> Macro:
-    if receiver is None or len(arguments) != _LOOP_ARGUMENTS:
-        raise ConditionError(
-            f"{name} needs a list before it, a variable and an expression,",
-            at,
-            f"write result.list.{name}(x, x > 0)",
-        )
-    variable, body = arguments
-    if not isinstance(variable, Name):
-        raise ConditionError(f"the variable of {name} must be a simple name", variable.at)
-    return Macro(at, name, receiver, variable.name, body)
-
+#: Macros that iterate over a list or the keys of a map.
+MACROS = frozenset({"exists", "all", "filter"})
+_MACRO_ARGUMENTS = 2
 
 _RELATION, _SUM, _PRODUCT = 1, 2, 3
-
-# fmt: off
-_OPERATORS: Mapping[str, tuple[int, Operator]] = MappingProxyType({
-    "==":  (_RELATION, Operator.EQUAL),
-    "===": (_RELATION, Operator.EQUAL),
-    "!=":  (_RELATION, Operator.UNEQUAL),
-    "!==": (_RELATION, Operator.UNEQUAL),
-    "<":   (_RELATION, Operator.LESS),
-    "<=":  (_RELATION, Operator.AT_MOST),
-    ">":   (_RELATION, Operator.GREATER),
-    ">=":  (_RELATION, Operator.AT_LEAST),
-    "in":  (_RELATION, Operator.IN),
-    "+":   (_SUM,      Operator.ADD),
-    "-":   (_SUM,      Operator.SUBTRACT),
-    "*":   (_PRODUCT,  Operator.MULTIPLY),
-    "/":   (_PRODUCT,  Operator.DIVIDE),
-    "%":   (_PRODUCT,  Operator.MODULO),
-})
-# fmt: on
+_PRECEDENCE: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("==", "===", "!=", "!==", "<", "<=", ">", ">=", "in"), _RELATION),
+        **dict.fromkeys(("+", "-"), _SUM),
+        **dict.fromkeys(("*", "/", "%"), _PRODUCT),
+    }
+)
+_ADDED_SPELLINGS: Mapping[str, str] = MappingProxyType({"===": "==", "!==": "!="})
 
 _CONSTANTS: Mapping[str, bool | None] = MappingProxyType(
     {"true": True, "false": False, "null": None}
@@ -299,61 +115,46 @@ def parse(source: str) -> Node:
 
 def _expression(cursor: Cursor) -> Node:
     cursor.enter()
-    tree = _either(cursor)
+    tree = _junction(cursor, "||")
     if cursor.peek_is("?"):
         question = cursor.take()
-        then = _either(cursor)
+        then = _junction(cursor, "||")
         cursor.expect(":", question)
-        tree = Conditional(question.at, tree, then, _expression(cursor))
+        tree = Node(question.at, "?", (tree, then, _expression(cursor)))
     cursor.leave()
     return tree
 
 
-def _either(cursor: Cursor) -> Node:
-    at = cursor.token.at
-    operands = [_both(cursor)]
-    while cursor.skip("||"):
-        operands.append(_both(cursor))
-    return operands[0] if len(operands) == 1 else Either(at, tuple(operands))
-
-
-def _both(cursor: Cursor) -> Node:
-    at = cursor.token.at
-    operands = [_binary(cursor, _RELATION)]
-    while cursor.skip("&&"):
-        operands.append(_binary(cursor, _RELATION))
-    return operands[0] if len(operands) == 1 else Both(at, tuple(operands))
+def _junction(cursor: Cursor, sign: str) -> Node:
+    at, operands = cursor.token.at, list[Node]()
+    while not operands or cursor.skip(sign):
+        operands.append(
+            _junction(cursor, "&&") if sign == "||" else _binary(cursor, floor=_RELATION)
+        )
+    return operands[0] if len(operands) == 1 else Node(at, sign, tuple(operands))
 
 
 def _binary(cursor: Cursor, floor: int) -> Node:
     """Parse left-associative binary operators with a precedence of at least `floor`."""
     left = _unary(cursor)
-    while (entry := _OPERATORS.get(cursor.token.text)) and entry[0] >= floor:
-        level, operator = entry
-        at = cursor.take().at
-        left = Binary(at, operator, left, _binary(cursor, level + 1))
+    while (level := _PRECEDENCE.get(cursor.token.text, 0)) >= floor:
+        sign = cursor.take()
+        kind = _ADDED_SPELLINGS.get(sign.text, sign.text)
+        left = Node(sign.at, kind, (left, _binary(cursor, level + 1)))
     return left
 
 
 def _unary(cursor: Cursor) -> Node:
     """Parse a row of `!` or of `-`. As in CEL, two successive signs cancel out."""
     at = cursor.token.at
-    if cursor.peek_is("!"):
-        odd = _odd(cursor, "!")
-        operand = _member(cursor)
-        return Not(at, operand) if odd else operand
-    if cursor.peek_is("-") and not cursor.peek_is_signed_number():
-        odd = _odd(cursor, "-")
-        operand = _member(cursor)
-        return Negate(at, operand) if odd else operand
+    for sign, kind in (("!", "not"), ("-", "negate")):
+        if cursor.peek_is(sign) and not cursor.peek_is_signed_number():
+            odd = False
+            while cursor.skip(sign):
+                odd = not odd
+            operand = _member(cursor)
+            return Node(at, kind, (operand,)) if odd else operand
     return _member(cursor)
-
-
-def _odd(cursor: Cursor, sign: str) -> bool:
-    odd = False
-    while cursor.skip(sign):
-        odd = not odd
-    return odd
 
 
 def _member(cursor: Cursor) -> Node:
@@ -363,7 +164,7 @@ def _member(cursor: Cursor) -> Node:
         if cursor.skip("."):
             node = _field(cursor, node)
         elif cursor.skip("["):
-            node = Index(token.at, node, _expression(cursor))
+            node = Node(token.at, "index", (node, _expression(cursor)))
             cursor.expect("]", token)
         else:
             return node
@@ -371,34 +172,40 @@ def _member(cursor: Cursor) -> Node:
 
 def _field(cursor: Cursor, operand: Node) -> Node:
     name = cursor.token
-    if name.kind is not Kind.NAME:
+    if name.kind != "name":
         raise cursor.unexpected("expected a field name")
     if name.text in _KEYWORDS:
         raise cursor.unexpected(f'write ["{name.text}"] for a field of this name')
     cursor.take()
     if cursor.peek_is("("):
-        return expand(name.at, name.text, operand, _arguments(cursor))
-    return Select(name.at, operand, name.text)
+        return _call(name.at, name.text, operand, _arguments(cursor))
+    return Node(name.at, "field", (operand,), name.text)
 
 
 def _primary(cursor: Cursor) -> Node:
     token = cursor.token
-    if token.kind is Kind.NAME:
+    if token.kind == "name":
         return _name(cursor)
-    if token.kind is Kind.STRING:
-        cursor.take()
-        return Literal(token.at, read_string(token.text, token.at))
-    if token.kind in {Kind.INT, Kind.DOUBLE} or cursor.peek_is_signed_number():
-        return _number(cursor)
+    if token.kind == "string":
+        return _literal(token.at, read_string(cursor.take().text, token.at))
+    if token.kind in {"int", "double"} or cursor.peek_is_signed_number():
+        negative = cursor.skip("-")
+        return _literal(token.at, read_number(cursor.take(), token.at, negative=negative))
     if cursor.skip("("):
         inner = _expression(cursor)
         cursor.expect(")", token)
         return inner
     if cursor.peek_is("["):
-        return _list(cursor)
+        items: list[Node] = []
+        _entries(cursor, "]", lambda: items.append(_expression(cursor)))
+        return Node(token.at, "list", tuple(items))
     if cursor.peek_is("{"):
         return _map(cursor)
     raise cursor.unexpected("expected a value")
+
+
+def _literal(at: int, value: Json) -> Node:
+    return Node(at, "literal", value=value)
 
 
 def _name(cursor: Cursor) -> Node:
@@ -409,19 +216,10 @@ def _name(cursor: Cursor) -> Node:
         raise ConditionError(f"{name} is a reserved word", name.at)
     cursor.take()
     if name.text in _CONSTANTS:
-        return Literal(name.at, _CONSTANTS[name.text])
+        return _literal(name.at, _CONSTANTS[name.text])
     if cursor.peek_is("("):
-        return expand(name.at, name.text, None, _arguments(cursor))
-    return Name(name.at, name.text)
-
-
-def _number(cursor: Cursor) -> Literal:
-    at = cursor.token.at
-    negative = cursor.skip("-")
-    token = cursor.take()
-    if token.kind is Kind.INT:
-        return Literal(at, read_int(token.text, at, negative=negative))
-    return Literal(at, read_double(token.text, negative=negative))
+        return _call(name.at, name.text, None, _arguments(cursor))
+    return Node(name.at, "name", name=name.text)
 
 
 def _arguments(cursor: Cursor) -> tuple[Node, ...]:
@@ -435,38 +233,52 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
     return tuple(arguments)
 
 
-def _list(cursor: Cursor) -> Node:
-    """Parse a list. As in CEL, a trailing comma is accepted."""
-    opened = cursor.take()
-    items: list[Node] = []
-    if not cursor.skip(","):
-        while not cursor.peek_is("]"):
-            items.append(_expression(cursor))
-            if not cursor.skip(","):
-                break
-    cursor.expect("]", opened)
-    return ListOf(opened.at, tuple(items))
+def _call(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
+    """Return the node for a function call, or the expanded node for the call of a macro."""
+    if name == "has":
+        if receiver is not None or [argument.kind for argument in arguments] != ["field"]:
+            text = "has needs one field, and nothing else,"
+            raise ConditionError(text, at, "write has(result.name)")
+        return arguments[0]._replace(at=at, kind="has")
+    if name not in MACROS:
+        kind, before = ("call", ()) if receiver is None else ("method", (receiver,))
+        return Node(at, kind, (*before, *arguments), name)
+    if receiver is None or len(arguments) != _MACRO_ARGUMENTS:
+        raise ConditionError(
+            f"{name} needs a list before it, a variable and an expression,",
+            at,
+            f"write result.list.{name}(x, x > 0)",
+        )
+    variable, body = arguments
+    if variable.kind != "name":
+        raise ConditionError(f"the variable of {name} must be a simple name", variable.at)
+    return Node(at, name, (receiver, body), variable.name)
 
 
 def _map(cursor: Cursor) -> Node:
-    opened = cursor.take()
+    at = cursor.token.at
     entries: dict[str, Node] = {}
+
+    def read() -> None:
+        token = cursor.token
+        if token.kind != "string":
+            raise cursor.unexpected("the keys of a map are string literals, as in JSON")
+        key = read_string(cursor.take().text, token.at)
+        if key in entries:
+            raise ConditionError(f"the key {token} is there twice", token.at)
+        cursor.expect(":")
+        entries[key] = _expression(cursor)
+
+    _entries(cursor, "}", read)
+    return Node(at, "map", tuple(entries.values()), value=tuple(entries))
+
+
+def _entries(cursor: Cursor, closing: str, read: Callable[[], None]) -> None:
+    """Read the entries of a list or map. As in CEL, a trailing comma is accepted."""
+    opened = cursor.take()
     if not cursor.skip(","):
-        while not cursor.peek_is("}"):
-            key = _key(cursor, entries)
-            cursor.expect(":")
-            entries[key] = _expression(cursor)
+        while not cursor.peek_is(closing):
+            read()
             if not cursor.skip(","):
                 break
-    cursor.expect("}", opened)
-    return MapOf(opened.at, tuple(entries), tuple(entries.values()))
-
-
-def _key(cursor: Cursor, taken: Mapping[str, Node]) -> str:
-    token = cursor.token
-    if token.kind is not Kind.STRING:
-        raise cursor.unexpected("the keys of a map are string literals, as in JSON")
-    key = read_string(cursor.take().text, token.at)
-    if key in taken:
-        raise ConditionError(f"the key {token} is there twice", token.at)
-    return key
+    cursor.expect(closing, opened)

@@ -1,30 +1,20 @@
 """Splits a condition into tokens, and reads literals."""
 
 import re
-from enum import StrEnum
 from typing import NamedTuple
 
 from waybook.conditions.values import INT_MAX, INT_MIN, ConditionError
 
 
-class Kind(StrEnum):
-    INT = "int"
-    DOUBLE = "double"
-    STRING = "string"
-    NAME = "name"
-    SYMBOL = "symbol"
-    END = "end"
-
-
 class Token(NamedTuple):
-    kind: Kind
+    kind: str
     text: str
     at: int
 
     def __str__(self) -> str:
-        if self.kind is Kind.END:
+        if self.kind == "end":
             return "end"
-        return self.text if self.kind is Kind.STRING else f"'{self.text}'"
+        return self.text if self.kind == "string" else f"'{self.text}'"
 
 
 _TOKEN = re.compile(
@@ -81,9 +71,9 @@ def _tokenize(source: str) -> list[Token]:
         if kind in _FOREIGN:
             raise ConditionError(f"{kind} literals are not in this language", at, _FOREIGN[kind])
         if kind != "skip":
-            tokens.append(Token(Kind(kind), match[0], at))
+            tokens.append(Token(kind, match[0], at))
         at = match.end()
-    tokens.append(Token(Kind.END, "", at))
+    tokens.append(Token("end", "", at))
     return tokens
 
 
@@ -110,13 +100,13 @@ class Cursor:
         self.token = self._tokens[0]
 
     def at_end(self) -> bool:
-        return self.token.kind is Kind.END
+        return self.token.kind == "end"
 
     def peek_is(self, symbol: str) -> bool:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
+        return self.peek_is("-") and self._tokens[self._next].kind in {"int", "double"}
 
     def take(self) -> Token:
         token = self.token
@@ -150,48 +140,47 @@ class Cursor:
         self._nesting -= 1
 
 
-_ESCAPE = re.compile(
+_SPECIAL = re.compile(
     r"""
-    \\ (?: (?P<sign>[abfnrtv"'\\?`])
-         | [xX](?P<byte>[0-9a-fA-F]{2})
-         | u(?P<short>[0-9a-fA-F]{4})
-         | U(?P<long>[0-9a-fA-F]{8})
-         | (?P<octal>[0-3][0-7]{2}) )
+      \\ (?: (?P<sign>[abfnrtv"'\\?`])
+           | [xX](?P<byte>[0-9a-fA-F]{2})
+           | u(?P<short>[0-9a-fA-F]{4})
+           | U(?P<long>[0-9a-fA-F]{8})
+           | (?P<octal>[0-3][0-7]{2})
+           | (?P<unknown>.?) )
+    | (?P<line_end>\r\n?)
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 
 _SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
-_MAX_INT_LENGTH = len("0x") + 20
+#: Number of digits above which a number, decimal or hexadecimal, does not fit in 64 bits.
+_MAX_INT_DIGITS = 20
 
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
 
-def read_int(text: str, at: int, *, negative: bool) -> int:
-    """Return the value of a decimal or hexadecimal integer literal.
+def read_number(token: Token, at: int, *, negative: bool) -> int | float:
+    """Return the value of a number literal. As in CEL, a double out of range is infinite.
 
-    >>> read_int("0xff", 0, negative=True)
+    >>> read_number(Token("int", "0xff", 0), 0, negative=True)
     -255
 
     Raises:
-        ConditionError: the value does not fit in 64 bits.
+        ConditionError: an integer does not fit in 64 bits.
     """
-    digits = text.removeprefix("0x")
-    base = 10 if digits == text else 16
-    value = int(digits, base) if len(digits.lstrip("0")) <= _MAX_INT_LENGTH else INT_MAX + 2
+    if token.kind == "double":
+        return -float(token.text) if negative else float(token.text)
+    digits = token.text.removeprefix("0x").lstrip("0")[: _MAX_INT_DIGITS + 1]
+    value = int(digits or "0", 16 if token.text.startswith("0x") else 10)
     value = -value if negative else value
     if INT_MIN <= value <= INT_MAX:
         return value
     raise ConditionError(
         "this integer does not fit in 64 bits", at, "write it as a double, like 1e20"
     )
-
-
-def read_double(text: str, *, negative: bool) -> float:
-    """Return the value of a double literal. As in CEL, it is infinite if out of range."""
-    return -float(text) if negative else float(text)
 
 
 def read_string(token: str, at: int) -> str:
@@ -207,42 +196,25 @@ def read_string(token: str, at: int) -> str:
     start = 1 if raw else 0
     width = 3 if token[start : start + 3] in {"'''", '"""'} else 1
     body = token[start + width : -width]
-    return _read_raw(body, at) if raw else _replace_escapes(body, at + width)
-
-
-def _read_raw(body: str, at: int) -> str:
+    if not raw:
+        return _SPECIAL.sub(lambda match: _character(match, at + width + match.start()), body)
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
             "this raw string ends in a backslash", at, "write it without r and doubled"
         )
-    return _with_plain_line_ends(body)
+    return body.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _replace_escapes(body: str, at: int) -> str:
-    pieces: list[str] = []
-    done = 0
-    while (slash := body.find("\\", done)) >= 0:
-        match = _ESCAPE.match(body, slash)
-        if match is None:
-            escape = body[slash : slash + 2]
-            raise ConditionError(
-                f"unknown escape {escape}", at + slash, "write \\\\ for a backslash"
-            )
-        pieces += (_with_plain_line_ends(body[done:slash]), _character(match, at + slash))
-        done = match.end()
-    return "".join((*pieces, _with_plain_line_ends(body[done:])))
-
-
-def _with_plain_line_ends(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _character(escape: re.Match[str], at: int) -> str:
-    if sign := escape["sign"]:
+def _character(special: re.Match[str], at: int) -> str:
+    if special["line_end"]:
+        return "\n"
+    if special["unknown"] is not None:
+        raise ConditionError(f"unknown escape {special[0]}", at, "write \\\\ for a backslash")
+    if sign := special["sign"]:
         return _SIGNS.get(sign, sign)
-    if octal := escape["octal"]:
+    if octal := special["octal"]:
         return chr(int(octal, 8))
-    code = int(escape["byte"] or escape["short"] or escape["long"], 16)
+    code = int(special["byte"] or special["short"] or special["long"], 16)
     if code in _SURROGATES or code > _LAST_CODE_POINT:
-        raise ConditionError(f"{escape[0]} is no character", at)
+        raise ConditionError(f"{special[0]} is no character", at)
     return chr(code)

@@ -13,8 +13,7 @@ Values are converted when they are accessed, never copied beforehand. An array m
 an object a `dict`, as `json.loads` creates them; any other sequence or mapping raises an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import inf
 from types import NoneType
 from typing import TypeAlias
@@ -58,7 +57,6 @@ _KINDS: Mapping[type, str] = {
 }
 
 _MAX_QUOTE_LENGTH = 40
-_MAX_DOUBLE_LENGTH = 1024
 
 
 def to_cel_value(value: Json, at: int) -> Json:
@@ -75,7 +73,12 @@ def to_cel_value(value: Json, at: int) -> Json:
     if type(value) in SCALAR_TYPES:
         return value
     if isinstance(value, int):
-        return int(value) if INT_MIN <= value <= INT_MAX else _nearest_double(value)
+        if INT_MIN <= value <= INT_MAX:
+            return int(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return inf if value > 0 else -inf
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
@@ -94,16 +97,6 @@ def quoted(text: str) -> str:
     ("'score'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
     """
     return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[:_MAX_QUOTE_LENGTH] + "…")
-
-
-def _nearest_double(value: int) -> float:
-    beyond = inf if value > 0 else -inf
-    if value.bit_length() > _MAX_DOUBLE_LENGTH:
-        return beyond
-    try:
-        return float(value)
-    except OverflowError:
-        return beyond
 
 
 BUDGET = 100_000
@@ -186,13 +179,3 @@ class SharedBudget:
         reserve = RESERVED_PER_CONDITION * self._waiting
         self._current = Budget(max(self._left - reserve, RESERVED_PER_CONDITION))
         return self._current
-
-
-@dataclass(slots=True)
-class Frame:
-    values: Mapping[str, Json]
-    bound: list[Json]
-    budget: Budget
-
-
-Run: TypeAlias = Callable[[Frame], Json]
