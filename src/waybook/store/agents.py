@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from waybook.core.ids import is_id
 from waybook.core.usage import Totals
-from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, is_uuid, load
+from waybook.store.driver.queries import BATCH_SIZE, Ids, Row, Rows, Statement, is_uuid, load
 
 MAX_COUNTED = 2_000
 _MAX_TITLE_LENGTH = 120
@@ -46,35 +46,6 @@ class AgentRow(NamedTuple):
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
-class AgentCounts(NamedTuple):
-    started: int
-    completed: int
-    failed: int
-    reviews: int
-    entries: int
-
-
-class HeldRow(NamedTuple):
-    held_by: str
-    session: str
-    kind: str
-    work_id: str
-    work_name: str
-    item_id: str
-    number: int | None
-    title: str | None
-    since: datetime
-
-
-class NameRow(NamedTuple):
-    kind: str
-    id: str
-    name: str
-    #: Position of the step in its plan. None if the row is not a step.
-    number: int | None
-    work_id: str | None
-
-
 class AgentUsageRow(NamedTuple):
     """Tokens and cost of one agent. `total` is the number of agents on all pages."""
 
@@ -90,12 +61,14 @@ class DayUsageRow(NamedTuple):
     day: str
 
 
+_HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since"
+_NAME_COLUMNS = "kind id name number work_id"
 SQL = load(
     "agents",
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
-    **dict.fromkeys(("held_steps", "held_jobs"), HeldRow),
-    **dict.fromkeys(("names", "runs_named"), NameRow),
-    agent_counts=AgentCounts,
+    **dict.fromkeys(("held_steps", "held_jobs"), _HELD_COLUMNS),
+    **dict.fromkeys(("names", "runs_named"), _NAME_COLUMNS),
+    agent_counts="started completed failed reviews entries",
     usage_by_agent=AgentUsageRow,
     usage_by_day=DayUsageRow,
     results_without_usage="completed unreported counted",
@@ -142,5 +115,5 @@ def names_statement(ids: Collection[str]) -> Statement:
     )
 
 
-def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:
+def read_names(rows: Iterable[Row]) -> Mapping[str, Row]:
     return {row.id: row for row in rows}

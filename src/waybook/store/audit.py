@@ -55,18 +55,6 @@ class Subject(NamedTuple):
     id: str
 
 
-class ChainEnd(NamedTuple):
-    """The end of an audit chain, from two places that must agree.
-
-    `seq` and `hash` come from the row of the plan, run or other owner of the chain. `last` is the
-    number of the last audit entry in the database.
-    """
-
-    seq: int
-    hash: bytes
-    last: int | None
-
-
 class StoredRow(NamedTuple):
     entity: str
     id: str
@@ -91,7 +79,7 @@ SQL = load(
     **dict.fromkeys(("page_of_actor", "page_of_rare_event", "page_of_other_channel"), SealedEntry),
     subjects=Subject,
     orphans=Subject,
-    head=ChainEnd,
+    head="seq hash last",
 )
 
 

@@ -51,25 +51,6 @@ class LoggedCall(NamedTuple):
     client: str | None = None
 
 
-class CallRecord(NamedTuple):
-    at: datetime
-    tool: str
-    actor: str
-    channel: str
-    session: str | None
-    duration_ms: float
-    code: str | None
-
-
-class ToolCallStats(NamedTuple):
-    tool: str
-    calls: int
-    errors: int
-    p50: float
-    p95: float
-    last_at: datetime
-
-
 class ModelUsageRow(NamedTuple):
     usage: Totals
     model: str | None
@@ -96,11 +77,12 @@ class WorkUsageRow(NamedTuple):
         return self.plan_id or self.run_id
 
 
+_CALL_RECORD_COLUMNS = "at tool actor channel session duration_ms code"
 SQL = load(
     "calls",
-    calls_by_tool=ToolCallStats,
-    last_errors=CallRecord,
-    calls_of_step=CallRecord,
+    calls_by_tool="tool calls errors p50 p95 last_at",
+    last_errors=_CALL_RECORD_COLUMNS,
+    calls_of_step=_CALL_RECORD_COLUMNS,
     usage_by_model=ModelUsageRow,
     usage_by_work=WorkUsageRow,
 )

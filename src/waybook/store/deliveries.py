@@ -19,13 +19,6 @@ from waybook.notifications.delivery import (
 from waybook.store.driver.queries import AsJson, Statement, load
 
 
-class OverdueReview(NamedTuple):
-    review_id: str
-    plan_id: str
-    reminder_id: str
-    due_at: datetime
-
-
 class WorkCount(NamedTuple):
     """Counts of an org's unfinished work and deliveries. Each count stops at 1,000."""
 
@@ -43,7 +36,7 @@ SQL = load(
     claim=WebhookMessage,
     latest=Delivery,
     delivery_counts=Deliveries,
-    overdue_reviews=OverdueReview,
+    overdue_reviews="review_id plan_id reminder_id due_at",
     count_work=WorkCount,
 )
 

@@ -13,15 +13,6 @@ _MAX_CANDIDATES = 200
 MAX_TROUBLED = 16
 
 
-class OverviewTotals(NamedTuple):
-    open: int
-    awaiting: int
-    finished: int
-    since: datetime
-    now: datetime
-    has_work: bool
-
-
 class WaitingRow(NamedTuple):
     kind: str
     id: str
@@ -41,22 +32,6 @@ class WaitingRow(NamedTuple):
 
 _StepColumns = tuple[str | None, str, int, str, str | None, str | None]
 _FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
-
-
-class TroubledRow(NamedTuple):
-    """A plan that is stalled, has failed or has failed steps; or an open run with failed jobs."""
-
-    kind: str
-    id: str
-    name: str
-    status: str | None
-    revision: int | None
-    updated_at: datetime
-    fail_reason: str | None
-    steps: list[_StepColumns] | None
-    last_change: str | None
-    failures: list[_FailureColumns] | None
-    kinds: str
 
 
 class TroubleKind(StrEnum):
@@ -88,47 +63,21 @@ class RunningRow(NamedTuple):
         return self.dag_slug, self.dag_version
 
 
-class FinishedRow(NamedTuple):
-    kind: str
-    id: str
-    name: str
-    canceled: bool
-    reason: str | None
-    canceled_by: str | None
-    created_at: datetime
-    ended_at: datetime
-    statuses: str | None
-
-
 MAX_ENTRIES = 5_000
 _MAX_DECIDERS = 4
-
-
-class ActivityCounts(NamedTuple):
-    steps: int
-    plans: int
-    jobs: int
-    runs: int
-    failures: int
-    is_partial: bool
-    cost_micros: int
-
-
-class DecisionCount(NamedTuple):
-    user: str
-    decision: str
-    reviews: int
 
 
 SQL = load(
     "overview",
     work_waiting=WaitingRow,
-    work_in_trouble=TroubledRow,
+    work_in_trouble=(
+        "kind id name status revision updated_at fail_reason steps last_change failures kinds"
+    ),
     work_running=RunningRow,
-    work_finished=FinishedRow,
-    work_totals=OverviewTotals,
-    activity_counts=ActivityCounts,
-    decisions_since=DecisionCount,
+    work_finished="kind id name canceled reason canceled_by created_at ended_at statuses",
+    work_totals="open awaiting finished since now has_work",
+    activity_counts="steps plans jobs runs failures is_partial cost_micros",
+    decisions_since="user decision reviews",
 )
 
 

@@ -1,41 +1,20 @@
 """Full-text search in plans, steps, results, runs and documents."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final, NamedTuple
 
-from waybook.json_values import Json
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Statement, Value, load
+from waybook.store.driver.queries import Row, Statement, Value, load
 
-
-class TextHitRow(NamedTuple):
-    id: str
-    name: str
-    place: str | None
-    body: Json
-    at: datetime
-    plan_id: str | None
-    step_id: str | None
-    run_id: str | None
-    job_id: str | None
-    resource_id: str | None
-
-
-class WorkflowNameRow(NamedTuple):
-    slug: str
-    name: str
-    at: datetime
-
-
+_TEXT_HIT_COLUMNS = "id name place body at plan_id step_id run_id job_id resource_id"
 SQL = load(
     "text_search",
-    plans=TextHitRow,
-    steps=TextHitRow,
-    results=TextHitRow,
-    runs=TextHitRow,
-    documents=TextHitRow,
-    workflows=WorkflowNameRow,
+    plans=_TEXT_HIT_COLUMNS,
+    steps=_TEXT_HIT_COLUMNS,
+    results=_TEXT_HIT_COLUMNS,
+    runs=_TEXT_HIT_COLUMNS,
+    documents=_TEXT_HIT_COLUMNS,
+    workflows="slug name at",
 )
 
 SETTINGS: Final = (
@@ -68,5 +47,5 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
     ]
 
 
-def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
+def read_hits(results: Results) -> Sequence[Sequence[Row]]:
     return results[len(SETTINGS) :]

@@ -34,10 +34,10 @@ from waybook.dag.templates.template import is_constant, render_prompt
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
-from waybook.store.driver.queries import Statement, first_column
+from waybook.store.driver.queries import Row, Statement, first_column
 from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs.inputs import DocumentInfo
-from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
+from waybook.store.runs.rows import RunBriefRow
 
 #: Minimum number of bytes for the inputs of a job, even if the prompt is long.
 _MIN_INPUT_BYTES = 9_000
@@ -348,7 +348,7 @@ def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = N
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
     if job.document is None:
         return ""
-    rows: list[DocumentSliceRow]
+    rows: list[Row]
     (rows,) = await locked.send(
         jobs.SQL["content"](run_id=locked.run.id, document_id=job.document, start=0, most=room)
     )

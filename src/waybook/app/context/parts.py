@@ -24,14 +24,12 @@ from waybook.research.packet import (
     truncate,
 )
 from waybook.store import audit
-from waybook.store.driver.queries import Statement, is_uuid
+from waybook.store.driver.queries import Row, Statement, is_uuid
 from waybook.store.plans import contexts
 from waybook.store.plans.contexts import (
     Page,
-    ResultPrefixRow,
     StoredArtifact,
     TextPrefix,
-    TextSliceRow,
     read_prefix,
     text_slice_statement,
 )
@@ -138,7 +136,7 @@ class PacketReader:
         )
 
 
-def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:
+def results_by_step(rows: Iterable[Row]) -> dict[str, tuple[float | None, TextPrefix]]:
     return {
         row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
         for row in rows
@@ -175,7 +173,7 @@ async def read_continuation(
         details = as_text(entry_details(entry))
         length, text = len(details), details[page.offset :]
     else:
-        row: TextSliceRow = rows[0]
+        row = rows[0]
         if row.length is None:
             raise not_found("part")
         length, text = row.length, row.text

@@ -11,8 +11,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import ReplayError, Rows, differences, replay
 from waybook.store import audit
 from waybook.store.accounts import accounts
-from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store.audit import GENESIS, SealedEntry, StoredRow, Subject
+from waybook.store.driver.queries import Row, Statement, first_value
 from waybook.store.maintenance import owner
 from waybook.store.plans import load, writer
 from waybook.store.research import artifacts
@@ -52,7 +52,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     if not ends:
         missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
         return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
-    end: ChainEnd = ends[0]
+    end = ends[0]
     entries = await read_all_entries(ctx, subject.id, until=end.seq)
     broken = _first_broken(entries, end, resealed)
     if broken is not None:
@@ -67,7 +67,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
 
 
 def _first_broken(
-    entries: list[SealedEntry], end: ChainEnd, resealed: Sequence[tuple[int, bytes]]
+    entries: list[SealedEntry], end: Row, resealed: Sequence[tuple[int, bytes]]
 ) -> tuple[int, str] | None:
     broken, seq = audit.first_broken(entries), end.seq
     if broken is not None:

@@ -31,9 +31,9 @@ from waybook.research.embedding import Backend
 from waybook.research.query import parse_query
 from waybook.settings import Settings
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import first_column, new_uuid
+from waybook.store.driver.queries import Row, first_column, new_uuid
 from waybook.store.maintenance import migrate
-from waybook.store.maintenance.migrate import ServerRow, attempt
+from waybook.store.maintenance.migrate import attempt
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
@@ -48,7 +48,7 @@ _OK, _WARN, _FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 
 async def check_server(ctx: RequestContext, *, with_size: bool = True) -> list[CheckResult]:
     """Check the PostgreSQL version, the clock, and the privileges of the server's database role."""
-    server: ServerRow
+    server: Row
     ((server,), *lists) = await ctx.read(
         migrate.SQL["server"](),
         migrate.SQL["tables_without_rls"](),
@@ -100,7 +100,7 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _privileges(
-    server: ServerRow, without_rls: list[str], owned: list[str], audit_rights: list[str]
+    server: Row, without_rls: list[str], owned: list[str], audit_rights: list[str]
 ) -> Iterator[CheckResult]:
     serving = f"serving as {server.role}, which row-level security"
     if server.superuser or server.bypasses_rls or owned:

@@ -11,10 +11,9 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
 from waybook.errors import Unavailable
 from waybook.research.embedding import Backend
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store.driver.queries import Row, Statement, first_value
 from waybook.store.research import artifacts, embeddings
 from waybook.store.research.artifacts import Embeddings
-from waybook.store.research.embeddings import UnembeddedRow
 from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ async def index_research(ctx: RequestContext) -> int:
     return len(index_statements) + embedded
 
 
-async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
+async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Row]) -> int:
     """Compute and store embeddings of these passages. Return 1 if they were stored, else 0."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     made = await library.embed_texts(

@@ -10,8 +10,7 @@ from waybook.errors import Busy
 from waybook.plan.progress import open_review, overdue_notification
 from waybook.plan.settle import detect_stall
 from waybook.store import deliveries
-from waybook.store.deliveries import OverdueReview
-from waybook.store.driver.queries import first_column
+from waybook.store.driver.queries import Row, first_column
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.rows import StallCountRow
@@ -73,7 +72,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     return stored
 
 
-async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
+async def _store_reminder(ctx: RequestContext, overdue: Row) -> bool:
     async with LockedPlan(ctx, plan_id=overdue.plan_id) as locked:
         review = open_review(locked.plan)
         if review is None or review.id != overdue.review_id:

@@ -18,12 +18,12 @@ from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
-from waybook.store.agents import AgentCounts, AgentRow, HeldRow, NameRow
 from waybook.store.agents import AgentKey as StoredKey
+from waybook.store.agents import AgentRow
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import is_uuid
+from waybook.store.driver.queries import Row, is_uuid
 
-RowName: TypeAlias = NameRow
+RowName: TypeAlias = Row
 Names: TypeAlias = Mapping[str, RowName]
 _ITEM_FIELDS: Final = ("stepId", "jobId")
 _NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
@@ -82,21 +82,21 @@ class AgentActivity:
     """An agent's audit entries, newest first, with the names of the plans and runs in them."""
 
     agent: AgentRow
-    held: list[HeldRow]
+    held: list[Row]
     entries: list[SealedEntry]
     names: Names
-    counts: AgentCounts
+    counts: Row
     now: datetime
     next_cursor: str | None
 
     @property
     def is_cut(self) -> bool:
-        return self.counts.entries >= agents.MAX_COUNTED
+        return bool(self.counts.entries >= agents.MAX_COUNTED)
 
 
 async def list_agents(
     ctx: RequestContext, cursor: str | None = None, limit: int = PAGE_SIZE
-) -> tuple[list[AgentRow], Mapping[AgentKey, list[HeldRow]], str | None]:
+) -> tuple[list[AgentRow], Mapping[AgentKey, list[Row]], str | None]:
     """Return a page of the agents that made calls in the last 30 days, latest first.
 
     Return also the steps and jobs that each agent works on, and the cursor of the next page.
@@ -107,7 +107,7 @@ async def list_agents(
     )
     rows, *held = await ctx.read(statement, *agents.held_statements())
     shown = rows[:limit]
-    items: dict[AgentKey, list[HeldRow]] = {row.key: [] for row in shown}
+    items: dict[AgentKey, list[Row]] = {row.key: [] for row in shown}
     for item in (item for items_of_kind in held for item in items_of_kind):
         items.get(AgentKey(item.held_by, item.session), []).append(item)
     last = shown[-1] if len(rows) > limit else None

@@ -19,13 +19,11 @@ from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
-from waybook.store.driver.queries import first_column
-from waybook.store.plans.details import FinishedStepRow
+from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import work as runs_store
-from waybook.store.runs.work import FinishedRunRow, JobTimesRow
 
 
-def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
+def _scaled(history: Sequence[Row], jobs: int) -> Forecast | None:
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(
@@ -39,7 +37,7 @@ def run_forecast(
     run: Run,
     expected: Mapping[str, StageCounts],
     stages: int,
-    history: Sequence[FinishedRunRow],
+    history: Sequence[Row],
     intervals: Sequence[float],
     costs: Sequence[int],
 ) -> Forecast | None:
@@ -63,7 +61,7 @@ def run_forecast(
     )
 
 
-def job_intervals(started: datetime | None, jobs: Sequence[JobTimesRow]) -> list[float]:
+def job_intervals(started: datetime | None, jobs: Sequence[Row]) -> list[float]:
     """Return the seconds from the end of each completed job to the end of the next one."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
@@ -91,7 +89,7 @@ class StartPreview:
 def start_preview(
     compiled_dag: CompiledDag,
     models: Sequence[str],
-    history: Sequence[FinishedRunRow],
+    history: Sequence[Row],
     *,
     first: str | None = None,
     copied_models: Mapping[str, Sequence[str]] = MappingProxyType({}),
@@ -117,7 +115,7 @@ def start_preview(
     )
 
 
-async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[FinishedRunRow]:
+async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[Row]:
     (rows,) = await ctx.read(runs_store.SQL["finished_runs"](slug=slug, run_id=None))
     return rows
 
@@ -131,13 +129,13 @@ async def read_known_models(ctx: RequestContext) -> list[str]:
 _OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
 
 
-def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
+def plan_forecast(plan: Plan, history: Sequence[Row]) -> Forecast | None:
     if plan.status in CLOSED_PLAN:
         return None
     return steps_forecast([*plan.steps_with_status(*_OPEN_STEPS)], history)
 
 
-def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
+def steps_forecast(left: Sequence[Step], history: Sequence[Row]) -> Forecast | None:
     """Forecast the time and cost of steps, or return None if there is too little history.
 
     Finished steps of the same plan, or with the same titles, are preferred as history.

@@ -22,24 +22,21 @@ from waybook.core.ids import id_or_nil
 from waybook.json_values import Body, format_time, non_empty
 from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
+from waybook.store.driver.queries import Row
 from waybook.store.plans import lists
 from waybook.store.plans.details import (
     MAX_RESULT_LENGTH,
-    PreviousReview,
-    ReviewArtifact,
     evidence_statements,
 )
-from waybook.store.plans.lists import PendingCounts, ReviewOutcomeRow, ReviewRecord
+from waybook.store.plans.lists import PendingCounts, ReviewRecord
 from waybook.store.runs import load
-from waybook.store.runs.work import StageDocument, stage_documents_statement
+from waybook.store.runs.work import stage_documents_statement
 
 __all__ = [
     "MAX_RESULT_LENGTH",
     "PendingCounts",
-    "PreviousReview",
-    "ReviewArtifact",
     "ReviewRecord",
-    "StageDocument",
+    "Row",
 ]
 
 _MAX_PENDING = 250
@@ -128,9 +125,9 @@ _OUTPUT_KIND = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEvidence:
-    previous: PreviousReview | None = None
-    research: tuple[ReviewArtifact, ...] = ()
-    outputs: tuple[ReviewArtifact, ...] = ()
+    previous: Row | None = None
+    research: tuple[Row, ...] = ()
+    outputs: tuple[Row, ...] = ()
     decide_within: timedelta | None = None
 
 
@@ -142,7 +139,7 @@ async def read_evidence(
         return {}
     earlier, artifacts = await ctx.read(*evidence_statements(ids))
     previous = {row.review_id: row for row in earlier}
-    stored: defaultdict[str, list[ReviewArtifact]] = defaultdict(list)
+    stored: defaultdict[str, list[Row]] = defaultdict(list)
     for row in artifacts:
         stored[row.review_id].append(row)
     return {
@@ -158,7 +155,7 @@ async def read_evidence(
 
 async def read_stage_documents(
     ctx: RequestContext, stages: Sequence[PendingFeedback]
-) -> list[Sequence[StageDocument]]:
+) -> list[Sequence[Row]]:
     if not stages:
         return []
     statements = (stage_documents_statement(item.run.id, item.stage_slug) for item in stages)
@@ -184,7 +181,7 @@ async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableRe
     rows, policy_rows = await ctx.read(statement, accounts.SQL["review_policy"]())
     if not rows:
         raise not_found("review")
-    row: ReviewOutcomeRow = rows[0]
+    row = rows[0]
     policy = accounts.read_policy(policy_rows)
     return ReadableReview(
         summary=row.summary,
@@ -197,7 +194,7 @@ async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableRe
     )
 
 
-def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
+def review_reply(review: Row, base_url: str) -> Body:
     """Return the reply that describes a review. After the decision, the reply never changes."""
     named: Body = {
         "planId": review.plan_id,

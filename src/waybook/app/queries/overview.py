@@ -16,15 +16,11 @@ from waybook.dag.model import RunState
 from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
 from waybook.run.model import CompiledDag
+from waybook.store.driver.queries import Row
 from waybook.store.overview import (
     MAX_COUNTED,
-    ActivityCounts,
-    DecisionCount,
-    FinishedRow,
     LastLook,
-    OverviewTotals,
     RunningRow,
-    TroubledRow,
     TroubleKind,
     WaitingRow,
     activity_statements,
@@ -62,7 +58,7 @@ class BlockedStep(NamedTuple):
 class TroubledPlan(NamedTuple):
     """A plan that failed, is stalled, or has failed steps."""
 
-    row: TroubledRow
+    row: Row
     status: PlanStatus
     now: datetime
     failed_steps: Sequence[BlockedStep]
@@ -123,7 +119,7 @@ class RunFailure(NamedTuple):
 class TroubledRun(NamedTuple):
     """An open run with permanently failed jobs."""
 
-    row: TroubledRow
+    row: Row
     failures: Sequence[RunFailure]
 
     @property
@@ -154,7 +150,7 @@ class RunningWork(NamedTuple):
 
 
 class FinishedWork(NamedTuple):
-    row: FinishedRow
+    row: Row
     progress: Progress | None
 
     @property
@@ -209,7 +205,7 @@ async def read_overview(
             patience=patience.total_seconds() if patience else None,
         )
     )
-    totals: OverviewTotals = counted[0]
+    totals = counted[0]
     keys = {row.dag for row in waiting if row.stages is not None}
     keys.update(row.dag for row in running if row.status is None)
     dags = await load_definitions(ctx, keys)
@@ -225,7 +221,7 @@ async def read_overview(
     )
 
 
-def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> dict[str, SectionTotal]:
+def _section_totals(counted: Row, kinds: str, most: int) -> dict[str, SectionTotal]:
     """Return the size of each section. Work in trouble is not counted in other sections."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
@@ -260,7 +256,7 @@ def _waiting(rows: Sequence[WaitingRow], dags: Dags) -> Iterator[WaitingWork]:
             yield WaitingWork(row, dag.stage_name(slug))
 
 
-def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
+def _troubled(row: Row, now: datetime) -> TroubledPlan | TroubledRun:
     if row.status is None:
         return TroubledRun(row, [RunFailure(*failure) for failure in row.failures or ()])
     failed, stalled, inactive_since = list[BlockedStep](), None, None
@@ -299,8 +295,8 @@ def _progress(initials: str | None) -> Progress | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaySummary:
     since: datetime
-    counts: ActivityCounts
-    decisions: Sequence[DecisionCount]
+    counts: Row
+    decisions: Sequence[Row]
 
     @property
     def reviews(self) -> int:

@@ -31,11 +31,11 @@ from waybook.research.passages import json_to_text
 from waybook.research.query import SearchQuery, Snippet, build_snippet, parse_query
 from waybook.store import text_search
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store.driver.queries import Row, Statement, first_value
 from waybook.store.research import artifacts, search
-from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
-from waybook.store.research.search import HitRow, QueryVector, Scope, SourceRow
-from waybook.store.text_search import TextHitRow, TextQuery, WorkflowNameRow
+from waybook.store.research.artifacts import ArtifactRow
+from waybook.store.research.search import QueryVector, Scope
+from waybook.store.text_search import TextQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ async def search_research(
     if not first_value(there):
         raise not_found("plan")
     hits = results.fitting_hits
-    rows: Sequence[HitRow] = ()
+    rows: Sequence[Row] = ()
     if hits:
         (rows,) = await ctx.read(search.hits_statement(hits, cursor, limit))
     by_id = {hit.subject_id: hit for hit in hits}
@@ -129,7 +129,7 @@ async def search_research(
     )
 
 
-def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
+def _view(question: SearchQuery, hits: list[Hit], row: Row) -> Body:
     shown = build_snippet(row.body, question)
     # For each search method, keep the best reason why the artifact or a source was found.
     reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
@@ -287,7 +287,7 @@ def text_query(text: str) -> TextQuery:
     )
 
 
-def _stored_hit(kind: HitKind, row: TextHitRow, wanted: SearchWords) -> SearchHit:
+def _stored_hit(kind: HitKind, row: Row, wanted: SearchWords) -> SearchHit:
     return SearchHit(
         kind=kind,
         id=row.id,
@@ -315,7 +315,7 @@ async def _research(
     if not results.fitting_hits:
         return []
     statement = search.hits_statement(results.fitting_hits, 0, most)
-    rows: Sequence[HitRow] = (await ctx.read(statement))[0]
+    rows: Sequence[Row] = (await ctx.read(statement))[0]
     return [
         SearchHit(
             kind=HitKind.RESEARCH,
@@ -331,7 +331,7 @@ async def _research(
     ]
 
 
-def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
+def _workflows(rows: Iterable[Row], wanted: SearchWords) -> list[SearchHit]:
     """Return workflows in whose name or slug each wanted word is the beginning of a word."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
@@ -351,9 +351,7 @@ def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[Sea
 MAX_CITATIONS: Final = 20
 
 
-async def read_research_item(
-    ctx: RequestContext, item_id: str
-) -> tuple[ArtifactRow | CitedSourceRow, Sequence[SourceRow]]:
+async def read_research_item(ctx: RequestContext, item_id: str) -> tuple[Row, Sequence[Row]]:
     """Return an artifact and its sources, or a source with the artifacts that cite it."""
     item_id = uuid_or_nil(item_id)
     artifact_rows, sources, source_rows = await ctx.read(

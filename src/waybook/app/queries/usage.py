@@ -12,12 +12,10 @@ from waybook.notifications.delivery import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
 from waybook.store.agents import AgentUsageRow
 from waybook.store.calls import (
-    CallRecord,
     ModelUsageRow,
-    ToolCallStats,
     WorkUsageRow,
 )
-from waybook.store.driver.queries import is_uuid
+from waybook.store.driver.queries import Row, is_uuid
 
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
@@ -25,8 +23,8 @@ MAX_ERRORS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStats:
-    tools: tuple[ToolCallStats, ...]
-    errors: list[CallRecord]
+    tools: tuple[Row, ...]
+    errors: list[Row]
 
     @property
     def total(self) -> int:

@@ -93,6 +93,9 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
+#: A row of a query, with a field for each column that `load` names.
+Row: TypeAlias = Any
+
 #: A named tuple with one field per column. The first field may be another named tuple, which gets
 #: the first columns.
 _RowClass: TypeAlias = type[tuple[Any, ...]]

@@ -15,7 +15,7 @@ import psycopg
 
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
-from waybook.store.driver.queries import AsJson, Ids, Statement, load
+from waybook.store.driver.queries import AsJson, Ids, Row, Statement, load
 
 FORMAT = "waybook-audit-anchor"
 VERSION = 1
@@ -43,17 +43,12 @@ class AnchorTotals(NamedTuple):
     sha256: str
 
 
-class _Stone(NamedTuple):
-    """A record of an audit chain that an erasure deleted, or whose hashes were recomputed."""
-
-    subject_id: str
-    erasure: int
-    entries: int
-    seal_before: bytes
-    seal_after: bytes | None
-
-
-SQL = load("maintenance/anchors", ends=Anchor, entries_at=Anchor, stones=_Stone)
+SQL = load(
+    "maintenance/anchors",
+    ends=Anchor,
+    entries_at=Anchor,
+    stones="subject_id erasure entries seal_before seal_after",
+)
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -145,14 +140,14 @@ def missing_anchors(
     return [(anchor, got or None) for anchor, got in held if not got or got != anchor.hash]
 
 
-def read_stones(rows: Iterable[_Stone]) -> dict[str, list[_Stone]]:
-    stones: dict[str, list[_Stone]] = {}
+def read_stones(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    stones: dict[str, list[Row]] = {}
     for row in rows:
         stones.setdefault(row.subject_id, []).append(row)
     return stones
 
 
-def explanation(anchor: Anchor, stones: Iterable[_Stone], erasures: int) -> _Stone | None:
+def explanation(anchor: Anchor, stones: Iterable[Row], erasures: int) -> Row | None:
     """Return the last erasure if erasures explain why a chain differs from its anchor."""
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -163,7 +158,7 @@ def explanation(anchor: Anchor, stones: Iterable[_Stone], erasures: int) -> _Sto
     return since[-1] if explains and anchor.subject != "erasure" else None
 
 
-def resealed_anchor(anchor: Anchor, stone: _Stone) -> Anchor | None:
+def resealed_anchor(anchor: Anchor, stone: Row) -> Anchor | None:
     if stone.seal_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.seal_after)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
@@ -28,15 +27,6 @@ from waybook.store.driver.queries import Statement, load
 from waybook.store.maintenance import citus
 
 
-class ServerRow(NamedTuple):
-    version: str
-    role: str
-    superuser: bool
-    bypasses_rls: bool
-    now: datetime
-    size: int
-
-
 class AppliedMigration(NamedTuple):
     """A migration that was applied to the database, perhaps by a newer program."""
 
@@ -45,7 +35,11 @@ class AppliedMigration(NamedTuple):
     oldest_compatible: int
 
 
-SQL = load("maintenance/migrate", server=ServerRow, applied=AppliedMigration)
+SQL = load(
+    "maintenance/migrate",
+    server="version role superuser bypasses_rls now size",
+    applied=AppliedMigration,
+)
 
 _MAX_LOCK_ATTEMPTS = 30
 _LOCK_PAUSE_SECONDS = 2.0

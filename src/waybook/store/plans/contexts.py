@@ -7,7 +7,7 @@ from typing import NamedTuple
 import orjson
 
 from waybook.json_values import Json
-from waybook.store.driver.queries import AsJson, Ids, Statement, load
+from waybook.store.driver.queries import AsJson, Ids, Row, Statement, load
 
 
 class TextPrefix(NamedTuple):
@@ -15,47 +15,6 @@ class TextPrefix(NamedTuple):
 
     value: Json
     length: int
-
-
-class StepSubject(NamedTuple):
-    """The plan of a step, and the question by which research for the step is found."""
-
-    plan_id: str
-    question: str
-    has_research: bool
-
-
-class ResultPrefixRow(NamedTuple):
-    step_id: str
-    confidence: float | None
-    kind: str | None
-    length: int
-    text: str | None
-
-
-class InstructionPrefixRow(NamedTuple):
-    step_id: str
-    length: int
-    text: str
-
-
-class FeedbackRow(NamedTuple):
-    id: str
-    decision: str
-    decided_by: str
-    decided_at: datetime
-    length: int
-    feedback: str | None
-    total: int
-
-
-class FailureRow(NamedTuple):
-    seq: int
-    at: datetime
-    actor: str
-    length: int
-    reason: str | None
-    total: int
 
 
 class StoredArtifact(NamedTuple):
@@ -80,22 +39,18 @@ class StoredArtifact(NamedTuple):
         return read_prefix(self.content_type, self.length, self.text)
 
 
-class TextSliceRow(NamedTuple):
-    length: int | None
-    text: str
-
-
+_TEXT_SLICE_COLUMNS = "length text"
 SQL = load(
     "plans/contexts",
-    about_step=StepSubject,
-    result_prefixes=ResultPrefixRow,
-    instruction_prefixes=InstructionPrefixRow,
-    feedback=FeedbackRow,
-    failures=FailureRow,
+    about_step="plan_id question has_research",
+    result_prefixes="step_id confidence kind length text",
+    instruction_prefixes="step_id length text",
+    feedback="id decision decided_by decided_at length feedback total",
+    failures="seq at actor length reason total",
     newest_artifacts=StoredArtifact,
     artifacts_by_id=StoredArtifact,
-    plan_text_slice=TextSliceRow,
-    step_text_slice=TextSliceRow,
+    plan_text_slice=_TEXT_SLICE_COLUMNS,
+    step_text_slice=_TEXT_SLICE_COLUMNS,
 )
 
 
@@ -132,5 +87,5 @@ def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
     return TextPrefix(orjson.loads(text), length)
 
 
-def total_count(rows: Sequence[StoredArtifact | FeedbackRow | FailureRow]) -> int:
+def total_count(rows: Sequence[StoredArtifact | Row]) -> int:
     return rows[0].total if rows else 0

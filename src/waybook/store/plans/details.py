@@ -76,34 +76,8 @@ class _LatestOutputRow(NamedTuple):
     plan_name: str
 
 
-class FinishedStepRow(NamedTuple):
-    is_own: bool
-    title: str | None
-    seconds: float
-    #: Reported cost in millionths of a dollar. None if no cost was reported.
-    cost_micros: int | None
-
-
 MAX_RESULT_LENGTH = 200_000
 MAX_ARTIFACTS = 5
-
-
-class PreviousReview(NamedTuple):
-    review_id: str
-    feedback: str | None
-    decision: str
-    decided_by: str
-    decided_at: datetime
-    result_summary: Json
-    result_length: int
-
-
-class ReviewArtifact(NamedTuple):
-    review_id: str
-    id: str
-    kind: str
-    title: str
-    total: int
 
 
 SQL = load(
@@ -116,9 +90,11 @@ SQL = load(
     outputs=Output,
     output=_OutputContentRow,
     latest_outputs=_LatestOutputRow,
-    finished_steps=FinishedStepRow,
-    previous_reviews=PreviousReview,
-    review_artifacts=ReviewArtifact,
+    finished_steps="is_own title seconds cost_micros",
+    previous_reviews=(
+        "review_id feedback decision decided_by decided_at result_summary result_length"
+    ),
+    review_artifacts="review_id id kind title total",
 )
 
 

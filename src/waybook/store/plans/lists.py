@@ -67,21 +67,6 @@ class ReviewRecord(NamedTuple):
     plan_state: PlanState = PlanState.AWAITING_REVIEW
 
 
-class ReviewOutcomeRow(NamedTuple):
-    id: str
-    plan_id: str
-    step_id: str
-    summary: str
-    questions: list[str]
-    requested_at: datetime
-    requested_as: str | None
-    decision: str | None
-    feedback: str | None
-    decided_by: str | None
-    decided_at: datetime | None
-    plan_ended_at: datetime | None
-
-
 class PendingCounts(NamedTuple):
     reviews: int
     runs: int
@@ -102,7 +87,10 @@ SQL = load(
     plans_with_text=PlanSummary,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,
-    review_outcome=ReviewOutcomeRow,
+    review_outcome=(
+        "id plan_id step_id summary questions requested_at requested_as decision feedback "
+        "decided_by decided_at plan_ended_at"
+    ),
     waiting=PendingCounts,
     count_plans="state plans",
 )

@@ -32,12 +32,10 @@ from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.columns import TABLES
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Ids, Statement, load
+from waybook.store.driver.queries import Ids, Row, Statement, load
 from waybook.store.plans.rows import (
-    CallRow,
     PlanBrief,
     PlanRow,
-    ResultRow,
     StallCountRow,
 )
 
@@ -62,15 +60,16 @@ class PlanRequest(NamedTuple):
     review: bool = True
 
 
+_RESULT_COLUMNS = "step_id result confidence octets"
 SQL = load(
     "plans/load",
     load_plan=PlanRow,
     lock_if_unchanged="locked now",
-    load_call=CallRow,
+    load_call="is_known_session answer conditions",
     load_review=Review,
     brief=PlanBrief,
-    results_within=ResultRow,
-    results_of=ResultRow,
+    results_within=_RESULT_COLUMNS,
+    results_of=_RESULT_COLUMNS,
     results_cut="step_id beginning",
     left_behind="id kind title",
     stored_rows=StoredRow,
@@ -193,7 +192,7 @@ def build_plan(
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
-    call: CallRow
+    call: Row
     (call,) = results[2]
     return None if call.answer is None else calls.read_answer(call.answer, key)
 

@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from waybook.json_values import Json
-
 
 class PlanRow(NamedTuple):
     id: str
@@ -42,13 +40,6 @@ class StallCountRow(NamedTuple):
     steps: int = 0
 
 
-class CallRow(NamedTuple):
-    is_known_session: bool
-    #: Answer that is stored for the idempotency key, with the hash of the call's arguments.
-    answer: list[Any] | None
-    conditions: list[list[Any]] | None
-
-
 class PlanBrief(NamedTuple):
     """The fields of a plan that never change."""
 
@@ -60,11 +51,3 @@ class PlanBrief(NamedTuple):
     formatting_instructions: str | None = None
     skill: str | None = None
     skill_execution_id: str | None = None
-
-
-class ResultRow(NamedTuple):
-    step_id: str
-    #: Result of the step. None if the results of all steps together are too large.
-    result: Json
-    confidence: float | None
-    octets: int

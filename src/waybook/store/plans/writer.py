@@ -1,9 +1,7 @@
 """Turns the decided changes of a plan into SQL statements. No other module writes plans."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import Holder
@@ -33,18 +31,11 @@ from waybook.store.driver.queries import (
     scalar,
 )
 
-
-class SkillExecutionRow(NamedTuple):
-    id: str
-    skill: str
-    status: str
-    session: str | None
-    audit_seq: int
-    audit_hash: bytes
-    started_at: datetime
-
-
-SQL = load("plans/writer", update_plan_if_unchanged="updated now", lock_execution=SkillExecutionRow)
+SQL = load(
+    "plans/writer",
+    update_plan_if_unchanged="updated now",
+    lock_execution="id skill status session audit_seq audit_hash started_at",
+)
 
 #: The new statuses in the most frequent write: a call completes one step and claims the next one.
 _PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)

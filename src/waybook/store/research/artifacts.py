@@ -12,9 +12,9 @@ from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import Ids, Rows, Statement, first_column, load
+from waybook.store.driver.queries import Ids, Row, Rows, Statement, first_column, load
 from waybook.store.research import embeddings
-from waybook.store.research.embeddings import UnembeddedRow, encode_vector
+from waybook.store.research.embeddings import encode_vector
 
 
 class ArtifactRow(NamedTuple):
@@ -34,36 +34,15 @@ class ArtifactRow(NamedTuple):
     later: str | None
 
 
-class CitedSourceRow(NamedTuple):
-    id: str
-    url: str | None
-    title: str
-    quote: str | None
-    created_at: datetime
-    created_by: str
-    retrieved_at: datetime | None
-    citations: list[dict[str, Json]] | None
-
-
-class _UnindexedRow(NamedTuple):
-    id: str
-    plan_id: str | None
-    kind: str
-    title: str
-    tags: list[str]
-    content: Json
-    created_at: datetime
-
-
 SQL = load(
     "research/artifacts",
     stored_standalone_rows=StoredRow,
     artifact=ArtifactRow,
-    source=CitedSourceRow,
+    source="id url title quote created_at created_by retrieved_at citations",
     nearest_vectors=RankedPassage,
     nearest_vectors_in_plan=RankedPassage,
-    without_vectors=UnembeddedRow,
-    without_passages=_UnindexedRow,
+    without_vectors="subject_id part title body",
+    without_passages="id plan_id kind title tags content created_at",
 )
 
 
@@ -238,7 +217,7 @@ def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
     return [SQL["record_earlier_unindexed"](ids=ids), SQL["unindex_earlier"](ids=ids)]
 
 
-def read_unindexed(rows: Iterable[_UnindexedRow]) -> list[IndexedSubject]:
+def read_unindexed(rows: Iterable[Row]) -> list[IndexedSubject]:
     return [
         index_artifact(
             artifact_id=row.id,

@@ -5,7 +5,6 @@ similar to each other, so that a search visits few vectors of other orgs.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
@@ -55,22 +54,10 @@ class Snapshot(NamedTuple):
     erasures: int = 0
 
 
-class UnembeddedRow(NamedTuple):
-    subject_id: str
-    part: int
-    title: str
-    body: str
-
-
-class _QuarantineRow(NamedTuple):
-    passages: int
-    since: datetime | None
-
-
 SQL = load(
     "research/embeddings",
-    without_embeddings=UnembeddedRow,
-    quarantined_passages=_QuarantineRow,
+    without_embeddings="subject_id part title body",
+    quarantined_passages="passages since",
 )
 
 

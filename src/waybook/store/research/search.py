@@ -11,63 +11,27 @@ PostgreSQL plans these queries again for each set of parameters.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from waybook.errors import Misconfigured
-from waybook.json_values import Json
 from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import Hit, RankedPassage
 from waybook.research.query import SearchQuery, Term
-from waybook.store.driver.queries import AsJson, Ids, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Ids, Row, Statement, Value, load
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR
 from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
-
-class CapabilitiesRow(NamedTuple):
-    has_pgvector: bool
-    indexed: bool | None
-
-
-class HitRow(NamedTuple):
-    subject: str
-    id: str
-    plan_id: str | None
-    kind: str
-    body: str
-    created_at: datetime
-    step_id: str | None
-    created_by: str
-    url: str | None
-    title: str
-    tags: list[Json] | None
-    version: int | None
-    superseded: bool | None
-    sources: list[Json] | None
-    source_count: int
-    #: Ids of the artifact's sources that match the query too.
-    matching_sources: list[str] | None
-    #: Number of hits on all pages.
-    hits: int
-
-
-class SourceRow(NamedTuple):
-    artifact_id: str
-    id: str
-    url: str | None
-    title: str
-    quote: str | None
-    retrieved_at: datetime | None
-
-
 SQL = load(
     "research/search",
-    search_capabilities=CapabilitiesRow,
+    search_capabilities="has_pgvector indexed",
     full_text=RankedPassage,
     full_text_in_plan=RankedPassage,
-    hits=HitRow,
-    sources_of=SourceRow,
+    hits=(
+        "subject id plan_id kind body created_at step_id created_by url title tags version "
+        "superseded sources source_count matching_sources hits"
+    ),
+    sources_of="artifact_id id url title quote retrieved_at",
 )
 
 MAX_RANKED = 50
@@ -125,7 +89,7 @@ class QueryVector:
     org_id: UUID
 
 
-def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
+def read_capabilities(rows: list[Row], wanted: str = "auto") -> SearchCapabilities:
     """Return the search features of the server. `wanted` is a backend, or "auto" for the best one.
 
     Raises:

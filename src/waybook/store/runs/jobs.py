@@ -13,14 +13,8 @@ from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, Value, load
 from waybook.store.runs.rows import (
-    AvailableRow,
-    DocumentJobRow,
-    DocumentSliceRow,
-    FailedJobRow,
     ReadableRow,
-    RenderedRow,
     RenderRow,
-    WorkerRow,
 )
 
 SQL = load(
@@ -32,17 +26,17 @@ SQL = load(
     claimable_job_for_model=Job,
     failed_jobs=Job,
     to_render=RenderRow,
-    workers=WorkerRow,
-    failures=FailedJobRow,
+    workers="name stage step_key model attempt since job_id",
+    failures="job_id stage step_key job_type model attempt error at",
     finished_jobs=Job,
     original_documents=OriginalDocument,
-    content=DocumentSliceRow,
+    content="document_key model version length content by at",
     contents="id content",
     run_of_document="run_id document_id",
-    document_job=DocumentJobRow,
-    available=AvailableRow,
+    document_job="job_id version document_id",
+    available="stage document_key model resource_id document_id",
     readable=ReadableRow,
-    rendered=RenderedRow,
+    rendered="run_id document_id document_key model lineage version created_at markdown html",
     run_texts=StoredRow,
 )
 

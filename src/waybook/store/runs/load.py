@@ -14,16 +14,16 @@ from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import (
     DefinitionRow,
     RunBriefRow,
-    RunEventRow,
     RunListRow,
-    RunRow,
     RunSummaryRow,
-    VersionRow,
 )
 
 SQL = load(
     "runs/load",
-    load_run=RunRow,
+    load_run=(
+        "id name dag_slug dag_version completed_at audit_seq audit_hash now usage updated_at "
+        "canceled_at canceled_by cancel_reason copied_from copied_seq lists"
+    ),
     load_stages=StageRun,
     load_steps=StepRun,
     run_brief=RunBriefRow,
@@ -31,13 +31,13 @@ SQL = load(
     runs_by_start=RunSummaryRow,
     runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
-    run_recent_events=RunEventRow,
+    run_recent_events="seq at event actor session action subject",
     failed_stages_of_runs="run_id run_name at failure",
     run_rows=StoredRow,
     definition=DefinitionRow,
     definitions=DefinitionRow,
     definitions_named=DefinitionRow,
-    versions=VersionRow,
+    versions="version created_at created_by",
 )
 MAX_NEWEST_RUNS = 1_000
 _LOAD_RUN = SQL["load_run"]
@@ -80,7 +80,7 @@ def read_run(results: Results) -> LoadedRun | None:
     runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
-    row: RunRow = runs[0]
+    row = runs[0]
     head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at)
     run = Run(
         id=row.id,

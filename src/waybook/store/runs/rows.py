@@ -31,39 +31,10 @@ class RunSummaryRow(NamedTuple):
     awaiting_since: datetime | None
 
 
-class RunRow(NamedTuple):
-    id: str
-    name: str
-    dag_slug: str
-    dag_version: int
-    completed_at: datetime | None
-    audit_seq: int
-    audit_hash: bytes
-    now: datetime
-    usage: dict[str, int] | None
-    updated_at: datetime
-    canceled_at: datetime | None
-    canceled_by: str | None
-    cancel_reason: str | None
-    copied_from: str | None
-    copied_seq: int | None
-    lists: list[RunListRow] | None
-
-
 class RunBriefRow(NamedTuple):
     input: Json
     created_at: datetime
     created_by: str
-
-
-class RunEventRow(NamedTuple):
-    seq: int
-    at: datetime
-    event: str
-    actor: str
-    session: str | None
-    action: str | None
-    subject: str | None
 
 
 class DefinitionRow(NamedTuple):
@@ -76,12 +47,6 @@ class DefinitionRow(NamedTuple):
     slug: str
 
 
-class VersionRow(NamedTuple):
-    version: int
-    created_at: datetime
-    created_by: str
-
-
 class RenderRow(NamedTuple):
     job: Job
     document_key: str
@@ -89,51 +54,6 @@ class RenderRow(NamedTuple):
     lineage: str
     version: int
     content: str
-
-
-class WorkerRow(NamedTuple):
-    name: str
-    stage: str
-    step_key: str
-    model: str
-    attempt: int
-    since: datetime
-    job_id: str
-
-
-class FailedJobRow(NamedTuple):
-    job_id: str
-    stage: str
-    step_key: str
-    job_type: str
-    model: str
-    attempt: int
-    error: str
-    at: datetime
-
-
-class DocumentSliceRow(NamedTuple):
-    document_key: str
-    model: str
-    version: int
-    length: int
-    content: str
-    by: str | None
-    at: datetime
-
-
-class DocumentJobRow(NamedTuple):
-    job_id: str
-    version: int
-    document_id: str
-
-
-class AvailableRow(NamedTuple):
-    stage: str
-    document_key: str
-    model: str
-    resource_id: str
-    document_id: str
 
 
 class ReadableRow(NamedTuple):
@@ -150,15 +70,3 @@ class ReadableRow(NamedTuple):
     #: Id of the document from which this document was rendered.
     document_id: str
     job_id: str
-
-
-class RenderedRow(NamedTuple):
-    run_id: str
-    document_id: str
-    document_key: str
-    model: str
-    lineage: str
-    version: int
-    created_at: datetime
-    markdown: str
-    html: str

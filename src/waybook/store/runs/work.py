@@ -29,73 +29,20 @@ class RunJobRow(NamedTuple):
     total: int
 
 
-class JobEventRow(NamedTuple):
-    seq: int
-    at: datetime
-    event: str
-    actor: str
-    session: str | None
-    action: str | None
-    attempt: int | None
-    error: str | None
-
-
-class JobCountRow(NamedTuple):
-    stage: str
-    step_key: str
-    model: str
-    status: str
-    jobs: int
-
-
-class JobTimesRow(NamedTuple):
-    id: str
-    stage: str
-    step_key: str
-    model: str
-    status: str
-    started_at: datetime
-    completed_at: datetime | None
-    total: int
-
-
-class MarkdownRow(NamedTuple):
-    markdown: str
-    length: int
-
-
 MAX_DOCUMENTS = 8
-
-
-class StageDocument(NamedTuple):
-    run_id: str
-    resource_id: str
-    document_key: str
-    step_key: str
-    model: str
-    lineage: str
-    beginning: str
-    total: int
-
-
-class FinishedRunRow(NamedTuple):
-    seconds: float
-    #: Reported cost in millionths of a dollar. None if no usage was reported.
-    cost_micros: int | None
-    jobs: int
 
 
 SQL = load(
     "runs/work",
     run_jobs=RunJobRow,
-    job_events=JobEventRow,
-    job_counts=JobCountRow,
-    job_times=JobTimesRow,
+    job_events="seq at event actor session action attempt error",
+    job_counts="stage step_key model status jobs",
+    job_times="id stage step_key model status started_at completed_at total",
     document_versions=ReadableRow,
     step_documents=ReadableRow,
-    document_text=MarkdownRow,
-    stage_documents=StageDocument,
-    finished_runs=FinishedRunRow,
+    document_text="markdown length",
+    stage_documents="run_id resource_id document_key step_key model lineage beginning total",
+    finished_runs="seconds cost_micros jobs",
 )
 
 

@@ -40,11 +40,12 @@ from waybook.plan.progress import (
     plan_progress,
 )
 from waybook.store import calls
+from waybook.store.driver.queries import Row
 from waybook.store.plans import details, lists, load
-from waybook.store.plans.details import FinishedStepRow, HistoryEntry, Research, StepStatusChange
+from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
 from waybook.store.plans.load import LoadedPlan, PlanRequest
-from waybook.store.plans.rows import PlanBrief, ResultRow
+from waybook.store.plans.rows import PlanBrief
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
@@ -193,7 +194,7 @@ class PlanDetail:
     stall_threshold: timedelta
     stalled: tuple[tuple[Step, timedelta], ...]
     brief: PlanBrief
-    results: Sequence[ResultRow] = ()
+    results: Sequence[Row] = ()
     usage: Mapping[str, Totals] = field(default_factory=dict)
     review_record: ReviewRecord | None = None
     outputs: Sequence[Output] = ()
@@ -203,7 +204,7 @@ class PlanDetail:
     status_changes: Sequence[StepStatusChange] = ()
     #: Names of steps without a title. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    finished_steps: Sequence[FinishedStepRow] = ()
+    finished_steps: Sequence[Row] = ()
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
 

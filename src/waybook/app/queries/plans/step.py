@@ -24,8 +24,8 @@ from waybook.plan.modify import (
 )
 from waybook.plan.progress import detect_stalled_steps
 from waybook.store import calls as calls_store
-from waybook.store.calls import CallRecord, calls_of_step
-from waybook.store.driver.queries import new_id, new_uuid
+from waybook.store.calls import calls_of_step
+from waybook.store.driver.queries import Row, new_id, new_uuid
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
 from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange
@@ -52,7 +52,7 @@ class StepDetail:
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None
-    calls: list[CallRecord]
+    calls: list[Row]
     names: Mapping[str, str]
     blockers: Mapping[str, str]
 

@@ -23,16 +23,12 @@ from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state
-from waybook.store.driver.queries import first_column
+from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
-    FailedJobRow,
     ReadableRow,
     RunBriefRow,
-    RunEventRow,
-    WorkerRow,
 )
-from waybook.store.runs.work import FinishedRunRow, JobCountRow, JobTimesRow
 
 MAX_WORKERS = 500
 _MAX_HISTORY = 12
@@ -40,7 +36,7 @@ MAX_FAILURES = 100
 _MAX_MODELS_LISTED = 20
 _MAX_TIMELINE_JOBS = 400
 
-FailedJob: TypeAlias = FailedJobRow
+FailedJob: TypeAlias = Row
 DocumentListItem: TypeAlias = ReadableRow
 
 
@@ -70,16 +66,16 @@ class RunDetail:
     input_text: Json
     created_at: datetime | None
     created_by: str
-    workers: tuple[WorkerRow, ...]
-    history: tuple[RunEventRow, ...]
+    workers: tuple[Row, ...]
+    history: tuple[Row, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
     #: Ids of the documents that were made from an input that now has a newer version.
     outdated: Collection[str] = ()
-    job_counts: Sequence[JobCountRow] = ()
+    job_counts: Sequence[Row] = ()
     model_usage: tuple[tuple[str, Totals], ...] = ()
-    job_times: tuple[JobTimesRow, ...] = ()
-    finished_runs: Sequence[FinishedRunRow] = ()
+    job_times: tuple[Row, ...] = ()
+    finished_runs: Sequence[Row] = ()
     result_costs: Sequence[int] = ()
 
     @property

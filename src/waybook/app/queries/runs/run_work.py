@@ -18,10 +18,10 @@ from waybook.json_values import Json, non_empty
 from waybook.run.made_from import DocumentVersion as VersionRow
 from waybook.run.made_from import InputVersion, input_versions
 from waybook.run.model import CompiledDag
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Row, Statement
 from waybook.store.runs import jobs, work
-from waybook.store.runs.rows import ReadableRow, RenderedRow
-from waybook.store.runs.work import JobEventRow, MarkdownRow, RunJobRow
+from waybook.store.runs.rows import ReadableRow
+from waybook.store.runs.work import RunJobRow
 
 DocumentVersion: TypeAlias = ReadableRow
 
@@ -133,9 +133,7 @@ async def read_run_job(
     return detail, job, [*_job_attempts(events, work.read_usage(used))], documents
 
 
-def _job_attempts(
-    events: Sequence[JobEventRow], usage: Mapping[int, Totals]
-) -> Iterator[JobAttempt]:
+def _job_attempts(events: Sequence[Row], usage: Mapping[int, Totals]) -> Iterator[JobAttempt]:
     starts = [event for event in events if event.event == Event.STEP_STARTED]
     ends = {
         event.attempt: event
@@ -177,9 +175,9 @@ class DocumentSheet:
 
     detail: RunDetail
     about: DocumentVersion
-    text: MarkdownRow
+    text: Row
     other: DocumentVersion | None
-    other_text: MarkdownRow | None
+    other_text: Row | None
     #: Documents with which this document can be compared, such as its other versions.
     related: Sequence[DocumentVersion]
     #: Inputs, in the versions that the document was made from. Outdated versions come first.
@@ -193,7 +191,7 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
-    row: RenderedRow = rows[0]
+    row = rows[0]
     versions = jobs.SQL["versions"](run_id=row.run_id, always=True)
     _, compiled_dag, (version_rows,) = await load_run(ctx, row.run_id, versions)
     inputs = _inputs(compiled_dag, row.document_id, version_rows)[:MAX_INPUTS_LISTED]

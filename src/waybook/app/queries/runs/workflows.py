@@ -16,8 +16,9 @@ from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.json_values import Body, Json
 from waybook.research.packet import truncate
 from waybook.run.model import CompiledDag
+from waybook.store.driver.queries import Row
 from waybook.store.runs import load
-from waybook.store.runs.rows import DefinitionRow, VersionRow
+from waybook.store.runs.rows import DefinitionRow
 
 MAX_VERSIONS = 100
 MODEL_COUNTS = (1, 2, 3, 4)
@@ -27,7 +28,7 @@ _MAX_DESCRIPTION_BYTES = 600
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
     compiled_dag: CompiledDag
-    versions: Sequence[VersionRow | DefinitionRow]
+    versions: Sequence[Row]
     built_in: bool
 
 
@@ -77,7 +78,7 @@ def _workflow(
     ctx: RequestContext,
     slug: str,
     rows: Sequence[DefinitionRow],
-    versions: Sequence[VersionRow] = (),
+    versions: Sequence[Row] = (),
 ) -> Workflow:
     current = ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
     ours = not rows or rows[0].created_by == BUILTIN_AUTHOR

@@ -45,11 +45,10 @@ from waybook.plan.settle import is_new_session, resume_session
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
+from waybook.store.driver.queries import Row
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
-    InstructionPrefixRow,
     Page,
-    ResultPrefixRow,
     StoredArtifact,
     TextPrefix,
     total_count,
@@ -74,8 +73,8 @@ class _GetResearchContext(SessionArguments):
 class _PlanMaterial(NamedTuple):
     plan: Plan
     brief: PlanBrief
-    instructions: Sequence[InstructionPrefixRow]
-    results: Sequence[ResultPrefixRow]
+    instructions: Sequence[Row]
+    results: Sequence[Row]
     newest: Sequence[StoredArtifact]
     entries: Sequence[SealedEntry]
     #: Artifacts that a search found, best first. If `since` is set, the artifacts that were stored

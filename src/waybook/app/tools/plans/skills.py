@@ -18,7 +18,6 @@ from waybook.store import audit
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import new_uuid
 from waybook.store.plans import writer
-from waybook.store.plans.writer import SkillExecutionRow
 
 
 class InstalledSkills(tuple[Skill, ...]):
@@ -176,7 +175,7 @@ async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply
     async def decide() -> Proposal[Written]:
         if not opened.results[0]:
             raise not_found("skill execution")
-        execution: SkillExecutionRow = opened.results[0][0]
+        execution = opened.results[0][0]
         skill = execution.skill
         if execution.status != "started":
             raise InvalidTransition(

@@ -50,8 +50,8 @@ from waybook.plan.model import (
 )
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
+from waybook.store.driver.queries import Row
 from waybook.store.plans import load
-from waybook.store.plans.rows import ResultRow
 
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
@@ -175,7 +175,7 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
 
 
 async def _shown_results(
-    ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
+    ctx: RequestContext, plan_id: str, rows: Sequence[Row], most: int, budget: int | None
 ) -> dict[str, Body]:
     """Return the result and confidence of each step. Results are cut to fit into `budget`."""
     if sum(row.octets for row in rows) <= most:

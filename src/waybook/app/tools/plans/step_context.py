@@ -31,13 +31,10 @@ from waybook.plan.draft import copy_call
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
+from waybook.store.driver.queries import Row
 from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import (
-    FailureRow,
-    FeedbackRow,
     Page,
-    ResultPrefixRow,
-    StepSubject,
     StoredArtifact,
     TextPrefix,
     total_count,
@@ -61,9 +58,9 @@ class _StepMaterial(NamedTuple):
     plan: Plan
     step: Step
     question: str
-    results: Sequence[ResultPrefixRow]
-    feedback: Sequence[FeedbackRow]
-    failures: Sequence[FailureRow]
+    results: Sequence[Row]
+    feedback: Sequence[Row]
+    failures: Sequence[Row]
     so_far: Sequence[StoredArtifact]
     newest: Sequence[StoredArtifact]
     ranked: Sequence[StoredArtifact]
@@ -88,7 +85,7 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
     )
     if not rows:
         raise not_found("step")
-    about: StepSubject = rows[0]
+    about = rows[0]
     ctx.cache_step_plan(step_id, about.plan_id)
     reader, most = (
         PacketReader("get_step_context", {"stepId": step_id}),
@@ -113,7 +110,7 @@ async def get_step_context(ctx: RequestContext, args: _GetStepContext) -> Body:
 
 
 async def _material(
-    ctx: RequestContext, about: StepSubject, args: _GetStepContext, most: int
+    ctx: RequestContext, about: Row, args: _GetStepContext, most: int
 ) -> _StepMaterial:
     plan_id, step_id = about.plan_id, args.step_id
     hits: dict[str, int] = {}
@@ -274,7 +271,7 @@ def _earlier(
     return reader.page("earlierResults", entries[offset:], of.page, len(entries), counts=5)
 
 
-def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
+def _decided(row: Row, instructions: str, reader: PacketReader) -> Entry:
     """Return a reviewer's decision. Feedback that is already in the instructions is left out."""
     frame = non_empty(
         reviewId=row.id,

@@ -23,8 +23,9 @@ from waybook.app.request.tool import Tool
 from waybook.app.tools.research.store_research import visible_line
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, truncate
+from waybook.store.driver.queries import Row
 from waybook.store.research.artifacts import ArtifactRow
-from waybook.store.research.search import Scope, SourceRow
+from waybook.store.research.search import Scope
 
 _MAX_DAYS = 36_500
 
@@ -122,7 +123,7 @@ async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
     )
 
 
-def _artifact(row: ArtifactRow, sources: Sequence[SourceRow], args: _GetArtifact) -> Body:
+def _artifact(row: ArtifactRow, sources: Sequence[Row], args: _GetArtifact) -> Body:
     text = (
         row.content if isinstance(row.content, str) else json.dumps(row.content, ensure_ascii=False)
     )

@@ -34,7 +34,6 @@ from waybook.run.draft import RunDecision
 from waybook.run.failure import require_active, require_holder
 from waybook.run.model import Job
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import DocumentSliceRow
 
 _MAX_SLICE_BYTES = 40_000
 
@@ -95,7 +94,7 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
                 "there is no document with this id here",
                 next_call=NextCall("get_next_job", {}, "Claim a job; its inputs have their ids."),
             )
-        row: DocumentSliceRow = rows[0]
+        row = rows[0]
         head = non_empty(
             documentKey=row.document_key,
             modelId=row.model,

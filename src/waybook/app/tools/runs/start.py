@@ -59,7 +59,6 @@ from waybook.run.status import run_notifications, run_state
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
-from waybook.store.runs.rows import DocumentJobRow
 
 
 class _StartRun(MutatingArguments):
@@ -315,7 +314,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
     locked = LockedRun(ctx, run_id, statement, *(later if args.following else ()))
 
     async def decide() -> RunProposal:
-        latest: DocumentJobRow = locked.results[0][0]
+        latest = locked.results[0][0]
         (job_rows,) = await locked.send(jobs.SQL["load_job"](job_id=latest.job_id))
         job, dag = jobs.read_job(job_rows[0]), locked.compiled_dag
         following: list[tuple[Job, str]] = []

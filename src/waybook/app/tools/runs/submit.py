@@ -42,9 +42,8 @@ from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
-from waybook.store.driver.queries import first_column
+from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import DocumentJobRow
 
 
 class DocumentArgument(Nested):
@@ -156,7 +155,7 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
         parts = first_column(part_rows)
     if job.document is None:
         return parts, 1
-    latest: list[DocumentJobRow]
+    latest: list[Row]
     (latest,) = await locked.send(
         jobs.SQL["document_job"](run_id=locked.run.id, document_id=job.document)
     )

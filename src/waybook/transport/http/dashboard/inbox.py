@@ -20,7 +20,7 @@ from waybook.app.queries.inbox import (
     PendingFeedback,
     ReviewEvidence,
     ReviewRecord,
-    StageDocument,
+    Row,
     list_failed_stages,
     list_reviews,
     read_evidence,
@@ -117,7 +117,7 @@ class FeedbackCard:
     since: datetime
     following: tuple[str, ...] = ()
     #: Documents of the stage, each with its first lines.
-    documents: tuple[tuple[StageDocument, str], ...] = ()
+    documents: tuple[tuple[Row, str], ...] = ()
     document_count: int = 0
     #: Models for the next stage, as the user typed them. If empty, the models stay the same.
     models: str = ""
@@ -165,7 +165,7 @@ def decision_card(
 
 def feedback_card(
     awaiting: PendingFeedback,
-    documents: Sequence[StageDocument] = (),
+    documents: Sequence[Row] = (),
     typed: FormInput | None = None,
 ) -> FeedbackCard:
     dag = awaiting.run.compiled_dag.dag

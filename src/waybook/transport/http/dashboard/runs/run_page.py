@@ -291,7 +291,8 @@ def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
 
 
 def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> dict[str, Any]:
-    start, ends, bars = detail.job_times[0].started_at, list[int](), []
+    start: datetime = detail.job_times[0].started_at
+    ends, bars = list[int](), []
     paths: dict[str, str] = {}
 
     def column(at: datetime) -> int:
