@@ -30,11 +30,11 @@ class _Column(NamedTuple):
 
 
 class Table:
-    def __init__(self, name: str, alias: str, lines: Iterable[str]) -> None:
-        """Create a table from lines that each describe a column. Queries refer to it by `alias`."""
+    def __init__(self, name: str, alias: str, columns: str) -> None:
+        """Create a table from a list of its columns. Queries refer to the table by `alias`."""
         self.name = name
         self.alias = alias
-        self.columns = tuple(_Column(*line.split()) for line in lines)
+        self.columns = tuple(_Column(*column.split()) for column in columns.split(","))
         self.inserted = tuple(column for column in self.columns if column.role != "state")
         self.read = tuple(column for column in self.columns if column.role != "parent")
 
@@ -68,253 +68,89 @@ class Table:
         return read
 
 
-#: Each table begins with its name and its alias in queries. Each indented line is a column: name,
-#: type and, if it has one, role.
+#: Each table begins with its name and its alias in queries. The indented lines are its columns:
+#: name, type and, if it has one, role.
 _LISTS: Final = """
 plan p
-    id              text         key
-    name            text
-    status          text
-    revision        integer
-    stall_seconds   integer
-    resumed_at      timestamptz
-    completed_at    timestamptz
-    fail_reason     text
-    canceled        boolean
-    usage           json
-    budget          json
-    audit_seq       integer      key
-    audit_hash      bytea        key
-    updated_at      timestamptz  key
+    id text key, name text, status text, revision integer, stall_seconds integer,
+    resumed_at timestamptz, completed_at timestamptz, fail_reason text, canceled boolean,
+    usage json, budget json, audit_seq integer key, audit_hash bytea key,
+    updated_at timestamptz key
 plan_brief b
-    plan_id             text         parent
-    research_question   text
-    formatting_notes    text
-    skill_execution_id  uuid
-    created_at          timestamptz
-    created_by          text
-    copied_from         text
-    copied_seq          integer
-    sequential          boolean
+    plan_id text parent, research_question text, formatting_notes text, skill_execution_id uuid,
+    created_at timestamptz, created_by text, copied_from text, copied_seq integer,
+    sequential boolean
 plan_step s
-    plan_id            text         parent
-    id                 text         key
-    step_order         integer      order
-    step_type          text         type
-    title              text
-    status             text
-    attempt            integer
-    stall_seconds      integer
-    in_progress_since  timestamptz
-    last_seen_at       timestamptz  state
-    completed_at       timestamptz
-    held_by            text
-    held_session       text
-    fail_reason        text
-    depends_on         text[]
-    max_attempts       smallint
-    silent_holders     smallint
-    copied_from        text
-    answers_revision   integer
+    plan_id text parent, id text key, step_order integer order, step_type text type, title text,
+    status text, attempt integer, stall_seconds integer, in_progress_since timestamptz,
+    last_seen_at timestamptz state, completed_at timestamptz, held_by text, held_session text,
+    fail_reason text, depends_on text[], max_attempts smallint, silent_holders smallint,
+    copied_from text, answers_revision integer
 step_brief b
-    step_id           text      key
-    instructions      text
-    result_schema     json
-    required_sources  smallint
+    step_id text key, instructions text, result_schema json, required_sources smallint
 step_result r
-    step_id           text    key
-    result_summary    json
-    confidence        float8
-    report            json
-    formatting_notes  text
+    step_id text key, result_summary json, confidence float8, report json, formatting_notes text
 branching_condition c
-    plan_id         text      parent
-    id              uuid      key
-    step_id         text
-    position        integer
-    expression      text
-    action          text
-    target_step_id  text
-    steps           json
-    reason          text
-    outcome         text
-    from_step_id    text
-    max_repeats     smallint
-    repeats         smallint
-    on_exhausted    text
-    cause           json
+    plan_id text parent, id uuid key, step_id text, position integer, expression text,
+    action text, target_step_id text, steps json, reason text, outcome text, from_step_id text,
+    max_repeats smallint, repeats smallint, on_exhausted text, cause json
 review r
-    plan_id         text         parent
-    id              text         key
-    step_id         text
-    summary         text
-    questions       json
-    result_summary  json
-    requested_at    timestamptz
-    requested_by    text
-    decision        text
-    feedback        text
-    decided_at      timestamptz
-    decided_by      text
-    decided_via     text
-    requested_as    text
-    decided_as      text
+    plan_id text parent, id text key, step_id text, summary text, questions json,
+    result_summary json, requested_at timestamptz, requested_by text, decision text,
+    feedback text, decided_at timestamptz, decided_by text, decided_via text, requested_as text,
+    decided_as text
 plan_session k
-    plan_id  text         parent
-    session  text         key
-    seen_at  timestamptz
+    plan_id text parent, session text key, seen_at timestamptz
 artifact a
-    plan_id       text         parent
-    id            uuid         key
-    step_id       text
-    kind          text
-    title         text
-    content       json
-    superseded    boolean
-    media_type    text
-    tags          json
-    metadata      json
-    version       integer
-    content_hash  text
-    created_at    timestamptz
-    created_by    text
-    audit_seq     integer      key
-    audit_hash    bytea        key
+    plan_id text parent, id uuid key, step_id text, kind text, title text, content json,
+    superseded boolean, media_type text, tags json, metadata json, version integer,
+    content_hash text, created_at timestamptz, created_by text, audit_seq integer key,
+    audit_hash bytea key
 source s
-    id            uuid         key
-    url           text
-    title         text
-    quote         text
-    content_hash  text
-    created_at    timestamptz  key
-    created_by    text         key
+    id uuid key, url text, title text, quote text, content_hash text, created_at timestamptz key,
+    created_by text key
 artifact_source l
-    artifact_id   uuid
-    source_id     uuid
-    position      integer
-    retrieved_at  timestamptz
+    artifact_id uuid, source_id uuid, position integer, retrieved_at timestamptz
 usage u
-    plan_id        text         parent
-    run_id         text         parent
-    id             uuid         key
-    step_id        text
-    job_id         text
-    attempt        bigint
-    input_tokens   bigint
-    output_tokens  bigint
-    cost_micros    bigint
-    model          text
-    at             timestamptz
-    by             text
-    session        text
+    plan_id text parent, run_id text parent, id uuid key, step_id text, job_id text,
+    attempt bigint, input_tokens bigint, output_tokens bigint, cost_micros bigint, model text,
+    at timestamptz, by text, session text
 run r
-    id             text         key
-    name           text
-    dag_slug       text
-    dag_version    integer
-    completed_at   timestamptz
-    canceled_at    timestamptz
-    canceled_by    text
-    cancel_reason  text
-    copied_from    text
-    copied_seq     integer
-    usage          json
-    lists          json
-    audit_seq      integer      key
-    audit_hash     bytea        key
-    updated_at     timestamptz  key
+    id text key, name text, dag_slug text, dag_version integer, completed_at timestamptz,
+    canceled_at timestamptz, canceled_by text, cancel_reason text, copied_from text,
+    copied_seq integer, usage json, lists json, audit_seq integer key, audit_hash bytea key,
+    updated_at timestamptz key
 run_brief b
-    run_id      text         parent
-    input       json
-    created_at  timestamptz
-    created_by  text
+    run_id text parent, input json, created_at timestamptz, created_by text
 stage_run g
-    run_id        text         parent
-    stage_slug    text         key
-    models        json
-    prior         json
-    started_at    timestamptz
-    completed_at  timestamptz
-    feedback      text
-    feedback_at   timestamptz
-    feedback_by   text
+    run_id text parent, stage_slug text key, models json, prior json, started_at timestamptz,
+    completed_at timestamptz, feedback text, feedback_at timestamptz, feedback_by text
 stage_step s
-    run_id      text         parent
-    stage_slug  text         key
-    step_key    text         key
-    total       integer
-    done        integer
-    failed      integer
-    opened_at   timestamptz
-    closed_at   timestamptz
+    run_id text parent, stage_slug text key, step_key text key, total integer, done integer,
+    failed integer, opened_at timestamptz, closed_at timestamptz
 job j
-    run_id        text         parent
-    id            text         key
-    stage_slug    text
-    step_key      text
-    job_type      text
-    model         text
-    rank          integer
-    unit          json
-    status        text
-    attempt       integer
-    tries         integer
-    ready_at      timestamptz
-    held_by       text
-    held_session  text
-    started_at    timestamptz
-    completed_at  timestamptz
-    error         text
-    continues_id  text
-    part          integer
-    document_id   uuid
-    counted       boolean
+    run_id text parent, id text key, stage_slug text, step_key text, job_type text, model text,
+    rank integer, unit json, status text, attempt integer, tries integer, ready_at timestamptz,
+    held_by text, held_session text, started_at timestamptz, completed_at timestamptz, error text,
+    continues_id text, part integer, document_id uuid, counted boolean
 job_part p
-    run_id        text     parent
-    job_id        text     key
-    part          integer
-    content       text
-    content_hash  text
+    run_id text parent, job_id text key, part integer, content text, content_hash text
 document d
-    run_id        text         parent
-    id            uuid         key
-    stage_slug    text
-    step_key      text
-    job_id        text
-    document_key  text
-    model         text
-    lineage       text
-    reviewer      text
-    version       integer
-    content       text
-    content_hash  text
-    created_at    timestamptz
-    copied_from   uuid
+    run_id text parent, id uuid key, stage_slug text, step_key text, job_id text,
+    document_key text, model text, lineage text, reviewer text, version integer, content text,
+    content_hash text, created_at timestamptz, copied_from uuid
 rendered_document h
-    run_id        text         parent
-    id            uuid         key
-    document_id   uuid
-    job_id        text
-    markdown      text
-    html          text
-    content_hash  text
-    created_at    timestamptz
+    run_id text parent, id uuid key, document_id uuid, job_id text, markdown text, html text,
+    content_hash text, created_at timestamptz
 late_result l
-    run_id        text         parent
-    id            uuid         key
-    job_id        text
-    attempt       integer
-    content       text
-    content_hash  text
-    created_at    timestamptz
-    created_by    text
+    run_id text parent, id uuid key, job_id text, attempt integer, content text,
+    content_hash text, created_at timestamptz, created_by text
 """
 
 
 TABLES: Final = {
-    name: Table(name, alias, lines)
-    for head, *lines in (block.split("\n") for block in re.split(r"\n(?=\w)", _LISTS.strip()))
-    for name, alias in [head.split()]
+    name: Table(name, alias, columns)
+    for name, alias, columns in re.findall(r"^(\w+) (\w)\n((?: .+\n)+)", _LISTS, re.MULTILINE)
 }
 JSON_COLUMNS: Final = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.type == "json"
