@@ -107,6 +107,11 @@ StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="return everything")]
 
 
+def optional(description: str, default: Any = None, **limits: Any) -> Any:  # noqa: ANN401 - as Field
+    """Describe an argument that need not be given."""
+    return Field(default=default, description=description, **limits)
+
+
 def clamped(low: int, high: int) -> AfterValidator:
     """Return a validator that replaces a number outside of the limits by the nearer limit."""
     return AfterValidator(lambda number: min(max(number, low), high))

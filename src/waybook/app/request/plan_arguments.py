@@ -14,16 +14,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.request.arguments import (
-    LenientJson,
-    Minutes,
-    Name,
-    Nested,
-    SchemaJson,
-    Text,
-    clamped,
-    refuse_boolean,
-)
+from waybook.app.request import arguments as arg
 from waybook.core.durations import MINUTE
 from waybook.core.usage import DOLLAR, Usage, to_micros
 from waybook.plan.model import (
@@ -42,37 +33,28 @@ MAX_ATTEMPTS = 100
 _DEFAULT_REPEATS = 3
 #: Position of a step in its plan. The first step has position 1.
 StepOrder = Annotated[
-    int, BeforeValidator(refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
+    int, BeforeValidator(arg.refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 
 
-class StepArgument(Nested):
+class StepArgument(arg.Nested):
     step_type: StepType = Field(description="kind of work")
-    instructions: Text = Field(description="what to do; all the agent sees")
-    title: Name | None = Field(default=None, description="short name")
-    stall_minutes: Minutes | None = Field(
-        default=None, description="minutes of silence until others may take it"
+    instructions: arg.Text = Field(description="what to do; all the agent sees")
+    title: arg.Name | None = arg.optional("short name")
+    stall_minutes: arg.Minutes | None = arg.optional("minutes of silence until others may take it")
+    result_schema: arg.SchemaJson = arg.optional("JSON Schema of the result, or its form in words")
+    depends_on: arg.LenientJson[list[StepOrder]] = arg.optional(
+        "orders (from 1) to wait for; default: none", default=[]
     )
-    result_schema: SchemaJson = Field(
-        default=None, description="JSON Schema of the result, or its form in words"
+    required_sources: int | None = arg.optional(
+        "sources the result must have", ge=1, le=MAX_REQUIRED_SOURCES
     )
-    depends_on: LenientJson[list[StepOrder]] = Field(
-        default=[],
-        description="orders (from 1) to wait for; default: none",
+    max_attempts: int | None = arg.optional(
+        "silent holders until the step fails", ge=1, le=MAX_ATTEMPTS
     )
-    required_sources: int | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_REQUIRED_SOURCES,
-        description="sources the result must have",
+    branching_conditions: SkipJsonSchema[arg.LenientJson[list["StepConditionArgument"]] | None] = (
+        None
     )
-    max_attempts: int | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_ATTEMPTS,
-        description="silent holders until the step fails",
-    )
-    branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
         return NewStep(
@@ -91,7 +73,7 @@ class StepArgument(Nested):
 #: Steps to add to a plan. To keep the tool list small, the published schema has only some fields;
 #: the schema of `create_research_plan` has all fields.
 AddedSteps = Annotated[
-    LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
+    arg.LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
     WithJsonSchema(
         {
             "type": "array",
@@ -122,29 +104,25 @@ AddedSteps = Annotated[
 ]
 
 
-class ActionParams(Nested):
-    target_step_order: StepOrder | None = Field(default=None, description="needed for skip_to")
-    steps: AddedSteps | None = Field(default=None, description="needed for add_steps")
-    from_step_order: StepOrder | None = Field(
-        default=None, description="for repeat; default: same step"
+class ActionParams(arg.Nested):
+    target_step_order: StepOrder | None = arg.optional("needed for skip_to")
+    steps: AddedSteps | None = arg.optional("needed for add_steps")
+    from_step_order: StepOrder | None = arg.optional("for repeat; default: same step")
+    max: Annotated[int, Field(ge=1, le=MAX_REPEATS)] | None = arg.optional(
+        f"for repeat; default {_DEFAULT_REPEATS}"
     )
-    max: Annotated[int, Field(ge=1, le=MAX_REPEATS)] | None = Field(
-        default=None, description=f"for repeat; default {_DEFAULT_REPEATS}"
+    on_exhausted: Literal["continue", "review", "fail"] | None = arg.optional(
+        "for repeat: what to do if still true after max"
     )
-    on_exhausted: Literal["continue", "review", "fail"] | None = Field(
-        default=None, description="for repeat: what to do if still true after max"
-    )
-    reason: Text | None = Field(default=None, description="why")
+    reason: arg.Text | None = arg.optional("why")
 
 
-class StepConditionArgument(Nested):
+class StepConditionArgument(arg.Nested):
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
         description="action if it is true"
     )
-    action_params: LenientJson[ActionParams] | None = Field(
-        default=None, description="arguments of the action"
-    )
+    action_params: arg.LenientJson[ActionParams] | None = arg.optional("arguments of the action")
 
     def new_condition(self) -> NewCondition:
         params = self.action_params or ActionParams()
@@ -190,28 +168,26 @@ def _spellings(name: str) -> AliasChoices:
     return AliasChoices(to_camel(name), name)
 
 
-class UsageFields(Nested):
+class UsageFields(arg.Nested):
     model_config = ConfigDict(
         alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
     )
 
-    input_tokens: _Tokens | None = Field(default=None, description="tokens")
-    output_tokens: _Tokens | None = Field(default=None, description="tokens")
-    cost_usd: _Dollars | None = Field(default=None, description="US dollars")
-    model: SkipJsonSchema[Name | None] = None
+    input_tokens: _Tokens | None = arg.optional("tokens")
+    output_tokens: _Tokens | None = arg.optional("tokens")
+    cost_usd: _Dollars | None = arg.optional("US dollars")
+    model: SkipJsonSchema[arg.Name | None] = None
 
 
-class BudgetFields(Nested):
-    tokens: Annotated[int, Field(ge=1), clamped(1, 10**15)] | None = Field(
-        default=None, description="tokens"
-    )
+class BudgetFields(arg.Nested):
+    tokens: Annotated[int, Field(ge=1), arg.clamped(1, 10**15)] | None = arg.optional("tokens")
     cost_usd: (
-        Annotated[float, Field(ge=1 / DOLLAR, allow_inf_nan=False), clamped(0, 10**9)] | None
-    ) = Field(default=None, description="US dollars")
+        Annotated[float, Field(ge=1 / DOLLAR, allow_inf_nan=False), arg.clamped(0, 10**9)] | None
+    ) = arg.optional("US dollars")
 
 
-UsageArgument = Annotated[LenientJson[UsageFields] | None, Field(description="cost, if known")]
-BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="soft limit")]
+UsageArgument = Annotated[arg.LenientJson[UsageFields] | None, Field(description="cost, if known")]
+BudgetArgument = Annotated[arg.LenientJson[BudgetFields] | None, Field(description="soft limit")]
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:

@@ -3,16 +3,8 @@
 from pydantic import Field
 
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import cache_steps
-from waybook.app.request.arguments import (
-    LenientJson,
-    Minutes,
-    MutatingArguments,
-    Name,
-    Offset,
-    PlanIdField,
-    Text,
-)
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_arguments import (
     BudgetArgument,
@@ -39,27 +31,21 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan
 
 
-class CreateResearchPlan(MutatingArguments):
-    name: Name = Field(description="short name")
-    research_question: Text = Field(description="question or goal")
-    steps: LenientJson[list[StepArgument]] = Field(
+class CreateResearchPlan(arg.MutatingArguments):
+    name: arg.Name = Field(description="short name")
+    research_question: arg.Text = Field(description="question or goal")
+    steps: arg.LenientJson[list[StepArgument]] = Field(
         min_length=1, max_length=MAX_STEPS, description="in order"
     )
-    sequential: bool = Field(
+    sequential: bool = arg.optional(
+        "true if each step needs all results before it; otherwise agents may work in parallel",
         default=False,
-        description=(
-            "true if each step needs all results before it; otherwise agents may work in parallel"
-        ),
     )
-    branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
-        default=None, max_length=MAX_CONDITIONS, description="tested when a step completes"
+    branching_conditions: arg.LenientJson[list[ConditionArgument]] | None = arg.optional(
+        "tested when a step completes", max_length=MAX_CONDITIONS
     )
-    output_formatting_notes: Text | None = Field(
-        default=None, description="how to format the plan's output"
-    )
-    stall_minutes: Minutes | None = Field(
-        default=None, description="stallMinutes of steps without their own"
-    )
+    output_formatting_notes: arg.Text | None = arg.optional("how to format the plan's output")
+    stall_minutes: arg.Minutes | None = arg.optional("stallMinutes of steps without their own")
     budget: BudgetArgument = None
 
 
@@ -126,11 +112,11 @@ def _created_plan_reply(plan: Plan) -> Body:
     }
 
 
-class _CopyPlan(MutatingArguments):
-    plan_id: PlanIdField = Field(description="the plan to copy")
-    up_to_step: Offset | None = Field(default=None, description="keep results up to this step")
-    at_audit_seq: Offset | None = Field(default=None, description="copy it as of this audit entry")
-    name: Name | None = Field(default=None, description="name of the copy")
+class _CopyPlan(arg.MutatingArguments):
+    plan_id: arg.PlanIdField = Field(description="the plan to copy")
+    up_to_step: arg.Offset | None = arg.optional("keep results up to this step")
+    at_audit_seq: arg.Offset | None = arg.optional("copy it as of this audit entry")
+    name: arg.Name | None = arg.optional("name of the copy")
 
 
 @Tool(

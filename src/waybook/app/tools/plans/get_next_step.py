@@ -5,9 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from pydantic import Field
-
-from waybook.app.request.arguments import MutatingArguments, PlanIdField
+from waybook.app.request.arguments import MutatingArguments, PlanIdField, optional
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import (
@@ -65,10 +63,8 @@ _ROUND_BUDGET: Final = 8_000
 
 class GetNextStep(MutatingArguments):
     plan_id: PlanIdField
-    another: bool = Field(default=False, description="claim a second step and keep yours")
-    wait_seconds: WaitSeconds | None = Field(
-        default=None, description="if no step is free, wait up to this many seconds"
-    )
+    another: bool = optional("claim a second step and keep yours", default=False)
+    wait_seconds: WaitSeconds | None = optional("if no step is free, wait up to this many seconds")
 
 
 @Tool(

@@ -6,18 +6,7 @@ from pydantic import AliasGenerator, ConfigDict, Field, WithJsonSchema, model_va
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from waybook.app.request.arguments import (
-    Attempt,
-    LenientJson,
-    MutatingArguments,
-    Name,
-    Nested,
-    Offset,
-    PlanIdField,
-    StepIdField,
-    Text,
-    without_absent,
-)
+from waybook.app.request import arguments as arg
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_arguments import (
@@ -38,7 +27,7 @@ _TEXT_SCHEMA = WithJsonSchema({"type": "string"})
 _IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
-class _SingleArgument(Nested):
+class _SingleArgument(arg.Nested):
     """Action with one argument. Clients can send the argument itself instead of an object."""
 
     @model_validator(mode="before")
@@ -48,17 +37,17 @@ class _SingleArgument(Nested):
         return value if isinstance(value, dict) else {str(argument.alias): value}
 
 
-class _StepChange(Nested):
-    step_id: StepIdField
+class _StepChange(arg.Nested):
+    step_id: arg.StepIdField
 
     @property
     def id(self) -> StepId:
         return StepId(self.step_id)
 
 
-class AddSteps(Nested):
+class AddSteps(arg.Nested):
     steps: AddedSteps = Field(description="in order")
-    insert_after_order: Offset | None = Field(default=None, description="0: first; default: last")
+    insert_after_order: arg.Offset | None = arg.optional("0: first; default: last")
 
     def change(self) -> modify.Modification:
         steps = tuple(step.new_step() for step in self.steps)
@@ -71,22 +60,22 @@ class RemoveStep(_StepChange, _SingleArgument):
 
 
 class ReorderSteps(_SingleArgument):
-    step_ids: LenientJson[list[StepIdField]]
+    step_ids: arg.LenientJson[list[arg.StepIdField]]
 
     def change(self) -> modify.Modification:
         return modify.ReorderSteps(tuple(map(StepId, self.step_ids)))
 
 
 class UpdateInstructions(_StepChange):
-    instructions: Text = Field(description="new instructions")
+    instructions: arg.Text = Field(description="new instructions")
 
     def change(self) -> modify.Modification:
         return modify.UpdateInstructions(self.id, self.instructions)
 
 
 class FailStep(_StepChange):
-    reason: Text = Field(description="why it failed")
-    attempt: Attempt | None = Field(default=None, description="from get_next_step")
+    reason: arg.Text = Field(description="why it failed")
+    attempt: arg.Attempt | None = arg.optional("from get_next_step")
     #: If true, the step becomes pending again. Not published, because `retry_step` after
     #: `fail_step` has the same effect.
     retry: SkipJsonSchema[bool] = False
@@ -101,7 +90,7 @@ class RetryStep(_StepChange, _SingleArgument):
 
 
 class SetConditions(_StepChange):
-    branching_conditions: LenientJson[list[StepConditionArgument]] = Field(
+    branching_conditions: arg.LenientJson[list[StepConditionArgument]] = Field(
         max_length=MAX_CONDITIONS, description="all its conditions"
     )
 
@@ -111,20 +100,22 @@ class SetConditions(_StepChange):
 
 
 class SetTitle(_StepChange):
-    title: Name | None = Field(default=None, description="default: none")
+    title: arg.Name | None = arg.optional("default: none")
 
     def change(self) -> modify.Modification:
         return modify.SetTitle(self.id, self.title)
 
 
 class SetDependencies(_StepChange):
-    depends_on: LenientJson[list[StepOrder]] = Field(description="orders of all steps to wait for")
+    depends_on: arg.LenientJson[list[StepOrder]] = Field(
+        description="orders of all steps to wait for"
+    )
 
     def change(self) -> modify.Modification:
         return modify.SetDependencies(self.id, tuple(self.depends_on))
 
 
-class SetBudget(Nested):
+class SetBudget(arg.Nested):
     budget: BudgetArgument = None
 
     def change(self) -> modify.Modification:
@@ -132,13 +123,13 @@ class SetBudget(Nested):
 
 
 class CancelPlan(_SingleArgument):
-    reason: Text
+    reason: arg.Text
 
     def change(self) -> modify.Modification:
         return modify.CancelPlan(self.reason)
 
 
-class ModificationArgument(Nested):
+class ModificationArgument(arg.Nested):
     """One modification. Exactly one field is set: the action, with its arguments."""
 
     model_config = ConfigDict(
@@ -146,23 +137,23 @@ class ModificationArgument(Nested):
         json_schema_extra={"minProperties": 1, "maxProperties": 1},
     )
 
-    add_steps: AddSteps | None = Field(default=None, description="add steps")
-    remove_step: Annotated[RemoveStep, _TEXT_SCHEMA] | None = Field(
-        default=None, description="remove this pending step"
+    add_steps: AddSteps | None = arg.optional("add steps")
+    remove_step: Annotated[RemoveStep, _TEXT_SCHEMA] | None = arg.optional(
+        "remove this pending step"
     )
-    reorder_steps: Annotated[ReorderSteps, _IDS_SCHEMA] | None = Field(
-        default=None, description="ids of all steps, in the new order"
+    reorder_steps: Annotated[ReorderSteps, _IDS_SCHEMA] | None = arg.optional(
+        "ids of all steps, in the new order"
     )
-    update_step_instructions: UpdateInstructions | None = Field(
-        default=None, description="replace a step's instructions"
+    update_step_instructions: UpdateInstructions | None = arg.optional(
+        "replace a step's instructions"
     )
-    fail_step: FailStep | None = Field(default=None, description="mark a step as failed")
-    retry_step: Annotated[RetryStep, _TEXT_SCHEMA] | None = Field(
-        default=None, description="retry this failed or running step"
+    fail_step: FailStep | None = arg.optional("mark a step as failed")
+    retry_step: Annotated[RetryStep, _TEXT_SCHEMA] | None = arg.optional(
+        "retry this failed or running step"
     )
     cancel_plan: (
         Annotated[CancelPlan, WithJsonSchema({"type": "string", "minLength": 1})] | None
-    ) = Field(default=None, description="end the plan for this reason")
+    ) = arg.optional("end the plan for this reason")
     #: Actions that only forms of the dashboard use. Not published, to keep the tool list small.
     set_conditions: SkipJsonSchema[SetConditions | None] = None
     set_title: SkipJsonSchema[SetTitle | None] = None
@@ -175,7 +166,7 @@ class ModificationArgument(Nested):
         """Omit nulls and blank texts. If only blank texts are left, keep them for the error."""
         if not isinstance(value, dict):
             return value
-        return without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}
+        return arg.without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}
 
     @model_validator(mode="before")
     @classmethod
@@ -201,16 +192,14 @@ class ModificationArgument(Nested):
         return change
 
 
-class _ModifyPlan(MutatingArguments):
-    plan_id: PlanIdField
-    modifications: LenientJson[list[ModificationArgument]] = Field(
+class _ModifyPlan(arg.MutatingArguments):
+    plan_id: arg.PlanIdField
+    modifications: arg.LenientJson[list[ModificationArgument]] = Field(
         min_length=1, max_length=50, description="in order"
     )
-    modification_rationale: Text | None = Field(default=None, description="why you change the plan")
-    expected_revision: Offset | None = Field(
-        default=None, description="refuse if the plan has another revision"
-    )
-    dry_run: bool = Field(default=False, description="only show the changes")
+    modification_rationale: arg.Text | None = arg.optional("why you change the plan")
+    expected_revision: arg.Offset | None = arg.optional("refuse if the plan has another revision")
+    dry_run: bool = arg.optional("only show the changes", default=False)
 
 
 @Tool(

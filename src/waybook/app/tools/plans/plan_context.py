@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pydantic import Field
-
 from waybook.app.context.parts import (
     BudgetTokens,
     PacketReader,
@@ -13,14 +11,8 @@ from waybook.app.context.parts import (
     results_by_step,
 )
 from waybook.app.queries.audit import changes_in, entry_details
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import load_plan
-from waybook.app.request.arguments import (
-    DetailField,
-    Offset,
-    PartField,
-    PlanIdField,
-    SessionArguments,
-)
 from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.reply import (
@@ -61,13 +53,13 @@ _RECENT_EVENTS = 8
 _MAX_EVENTS_SINCE = 200
 
 
-class _GetResearchContext(SessionArguments):
-    plan_id: PlanIdField
-    since: Offset | None = Field(default=None, description="return only what is new since this seq")
-    budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
-    detail: DetailField = False
-    part: PartField | None = Field(default=None, description="read this part, which cut named")
-    offset: Offset = Field(default=0, description="continue at this character")
+class _GetResearchContext(arg.SessionArguments):
+    plan_id: arg.PlanIdField
+    since: arg.Offset | None = arg.optional("return only what is new since this seq")
+    budget_tokens: BudgetTokens | None = arg.optional("reply size in tokens")
+    detail: arg.DetailField = False
+    part: arg.PartField | None = arg.optional("read this part, which cut named")
+    offset: arg.Offset = arg.optional("continue at this character", default=0)
 
 
 class _PlanMaterial(NamedTuple):

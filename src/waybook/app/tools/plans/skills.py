@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from waybook.app.request.arguments import Id, Key, MutatingArguments, ReadArguments, Text
+from waybook.app.request.arguments import Id, Key, MutatingArguments, ReadArguments, Text, optional
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply, not_found, uuid_or_nil
@@ -34,8 +34,8 @@ _MAX_FILE_BYTES = 40_000
 
 
 class _ListSkills(ReadArguments):
-    name: Id | None = Field(default=None, description="one skill, with its files")
-    file: Text | None = Field(default=None, description="file of this skill to read")
+    name: Id | None = optional("one skill, with its files")
+    file: Text | None = optional("file of this skill to read")
 
 
 @Tool(
@@ -160,7 +160,7 @@ async def start_skill(ctx: RequestContext, args: _StartSkill) -> ToolReply:
 
 class _CompleteSkill(MutatingArguments):
     skill_execution_id: Id = Field(description="from start_skill")
-    outcome: Text | None = Field(default=None, description="one sentence on the result")
+    outcome: Text | None = optional("one sentence on the result")
 
 
 @Tool(

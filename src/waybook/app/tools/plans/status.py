@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from typing import cast
 
 import orjson
-from pydantic import Field
 
 from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
-from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments
+from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments, optional
 from waybook.app.request.caller import review_url
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
@@ -227,8 +226,8 @@ def decode_beginning(text: str) -> str:
 
 
 class _ListActivePlans(ReadArguments):
-    limit: int = Field(default=20, ge=1, le=100, description="default 20")
-    cursor: Id | None = Field(default=None, description="nextCursor of the last reply")
+    limit: int = optional("default 20", default=20, ge=1, le=100)
+    cursor: Id | None = optional("nextCursor of the last reply")
 
 
 @Tool(

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pydantic import Field
-
 from waybook.app.context.parts import (
     STEP_PARTS,
     BudgetTokens,
@@ -15,7 +13,7 @@ from waybook.app.context.parts import (
 )
 from waybook.app.queries.search import run_search
 from waybook.app.request.access import load_plan
-from waybook.app.request.arguments import Offset, PartField, ReadArguments, StepIdField
+from waybook.app.request.arguments import Offset, PartField, ReadArguments, StepIdField, optional
 from waybook.app.request.reply import (
     author_view,
     completion_view,
@@ -49,9 +47,9 @@ _LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class _GetStepContext(ReadArguments):
     step_id: StepIdField
-    budget_tokens: BudgetTokens | None = Field(default=None, description="reply size in tokens")
-    part: PartField | None = Field(default=None, description="read this part, which cut named")
-    offset: Offset = Field(default=0, description="continue at this character")
+    budget_tokens: BudgetTokens | None = optional("reply size in tokens")
+    part: PartField | None = optional("read this part, which cut named")
+    offset: Offset = optional("continue at this character", default=0)
 
 
 class _StepMaterial(NamedTuple):

@@ -7,19 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import plan_of_step
-from waybook.app.request.arguments import (
-    AnyJson,
-    Attempt,
-    LenientJson,
-    MutatingArguments,
-    Name,
-    PlanIdField,
-    ReviewIdField,
-    StepIdField,
-    Text,
-    check_result_size,
-)
 from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
@@ -69,19 +58,17 @@ from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
 
 
-class SubmitStepResult(MutatingArguments):
-    step_id: StepIdField
-    result_summary: AnyJson = Field(
+class SubmitStepResult(arg.MutatingArguments):
+    step_id: arg.StepIdField
+    result_summary: arg.AnyJson = Field(
         description="the result: text, or JSON if conditions read its fields"
     )
-    confidence: float | None = Field(default=None, ge=0, le=1, description="how sure you are")
-    step_execution_report: AnyJson = Field(default=None, description="how you worked")
-    output_formatting_notes: Text | None = Field(
-        default=None, description="how to format the plan's output"
-    )
-    attempt: Attempt | None = Field(default=None, description="from get_next_step")
+    confidence: float | None = arg.optional("how sure you are", ge=0, le=1)
+    step_execution_report: arg.AnyJson = arg.optional("how you worked")
+    output_formatting_notes: arg.Text | None = arg.optional("how to format the plan's output")
+    attempt: arg.Attempt | None = arg.optional("from get_next_step")
     usage: UsageArgument = None
-    take_next: bool = Field(default=False, description="also claim the next step")
+    take_next: bool = arg.optional("also claim the next step", default=False)
 
 
 @Tool(
@@ -93,7 +80,7 @@ class SubmitStepResult(MutatingArguments):
     reply={"planStatus": "string"},
 )
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
-    check_result_size(
+    arg.check_result_size(
         resultSummary=args.result_summary, stepExecutionReport=args.step_execution_report
     )
     submission = Submission(
@@ -149,7 +136,7 @@ async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionCo
 async def _evaluate(
     ctx: RequestContext,
     plan: Plan,
-    step_id: StepIdField | None,
+    step_id: arg.StepIdField | None,
     rule: Callable[[], Decision[StepDone]],
 ) -> Decision[StepDone]:
     """Apply a rule that may evaluate conditions, and record their cost for the rate limit.
@@ -202,14 +189,14 @@ def _outcome(decision: Decision[StepDone]) -> Body:
     return outcome
 
 
-class _RequestUserReview(MutatingArguments):
-    step_id: StepIdField
-    summary: Text = Field(description="what to decide")
-    questions: LenientJson[list[Text]] | None = Field(
-        default=None, max_length=50, description="questions for the person"
+class _RequestUserReview(arg.MutatingArguments):
+    step_id: arg.StepIdField
+    summary: arg.Text = Field(description="what to decide")
+    questions: arg.LenientJson[list[arg.Text]] | None = arg.optional(
+        "questions for the person", max_length=50
     )
-    result_summary: AnyJson = Field(default=None, description="result if approved")
-    attempt: Attempt | None = Field(default=None, description="from get_next_step")
+    result_summary: arg.AnyJson = arg.optional("result if approved")
+    attempt: arg.Attempt | None = arg.optional("from get_next_step")
 
 
 @Tool(
@@ -221,7 +208,7 @@ class _RequestUserReview(MutatingArguments):
     reply={"reviewUrl": "string"},
 )
 async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> ToolReply:
-    check_result_size(resultSummary=args.result_summary)
+    arg.check_result_size(resultSummary=args.result_summary)
     request = ReviewRequest(
         summary=args.summary,
         questions=tuple(args.questions or ()),
@@ -252,17 +239,17 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
 _NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
 
 
-class _SubmitUserDecision(MutatingArguments):
+class _SubmitUserDecision(arg.MutatingArguments):
     # The published schema requires the plan, but the id of the step under review is accepted too.
     model_config = ConfigDict(json_schema_extra={"required": ["planId", "decision"]})
 
-    plan_id: PlanIdField | None = Field(default=None, description="the plan")
-    step_id: StepIdField | None = Field(default=None, description="the step under review")
+    plan_id: arg.PlanIdField | None = arg.optional("the plan")
+    step_id: arg.StepIdField | None = arg.optional("the step under review")
     decision: Literal["approve", "reject", "modify", "skip"] = Field(
         description="the person's, never yours"
     )
-    feedback: Text | None = Field(default=None, description="their words")
-    review_id: ReviewIdField | None = Field(default=None, description="the review they saw")
+    feedback: arg.Text | None = arg.optional("their words")
+    review_id: arg.ReviewIdField | None = arg.optional("the review they saw")
     #: Place where the person decided. Not published: only the map, the form and the client library
     #: set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
@@ -316,12 +303,12 @@ async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -
     return await update(locked, decide_review)
 
 
-class _StoreResearchOutput(MutatingArguments):
-    plan_id: PlanIdField
-    media_type: Annotated[Name, WithJsonSchema({"type": "string", "enum": [*COMMON_TYPES]})] = (
+class _StoreResearchOutput(arg.MutatingArguments):
+    plan_id: arg.PlanIdField
+    media_type: Annotated[arg.Name, WithJsonSchema({"type": "string", "enum": [*COMMON_TYPES]})] = (
         Field(description="format of the text")
     )
-    title: Name = Field(description="reuse a title to store its next version")
+    title: arg.Name = Field(description="reuse a title to store its next version")
     content: str = Field(min_length=1, description="the whole text")
 
 

@@ -9,14 +9,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, WithJsonSchema
 
-from waybook.app.request.arguments import (
-    DetailField,
-    Id,
-    Offset,
-    ReadArguments,
-    SchemaJson,
-    decode,
-)
+from waybook.app.request import arguments as arg
 from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, fit_views, next_call
 from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
@@ -117,20 +110,18 @@ _REPLY_OVERHEAD = 4_000
 _MAX_TITLE_LENGTH = 200
 
 
-class ExtractData(ReadArguments):
-    text: str | None = Field(default=None, description="text to read")
-    artifact_id: Id | None = Field(
-        default=None, description="artifact to read, if there is no text"
-    )
-    wanted: SchemaJson = Field(
+class ExtractData(arg.ReadArguments):
+    text: str | None = arg.optional("text to read")
+    artifact_id: arg.Id | None = arg.optional("artifact to read, if there is no text")
+    wanted: arg.SchemaJson = Field(
         alias="schema", description="JSON Schema of the data, or what it is in words"
     )
-    candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
-        default=None, description="your JSON data, to validate it"
+    candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = arg.optional(
+        "your JSON data, to validate it"
     )
-    prompt_only: bool = Field(default=False, description="do not use the server's model")
-    offset: Offset = Field(default=0, description="continue at this character")
-    detail: DetailField = False
+    prompt_only: bool = arg.optional("do not use the server's model", default=False)
+    offset: arg.Offset = arg.optional("continue at this character", default=0)
+    detail: arg.DetailField = False
 
 
 @Tool(
@@ -168,7 +159,10 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
         faults: list[Mismatch] = []
         # A candidate that is a text may be the data itself, or contain the data as JSON.
         readings: list[Any] = [args.candidate]
-        if isinstance(args.candidate, str) and (inside := decode(args.candidate)) != args.candidate:
+        if (
+            isinstance(args.candidate, str)
+            and (inside := arg.decode(args.candidate)) != args.candidate
+        ):
             readings.append(inside)
         for candidate in readings:
             faults = mismatches(candidate, schema, value="candidate", shape="schema")

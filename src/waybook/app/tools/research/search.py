@@ -8,15 +8,7 @@ from typing import Annotated, cast
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from waybook.app.queries.search import MAX_QUERY_LENGTH, read_research_item, search_research
-from waybook.app.request.arguments import (
-    DetailField,
-    Id,
-    LenientJson,
-    Offset,
-    PlanIdField,
-    ReadArguments,
-    clamped,
-)
+from waybook.app.request import arguments as arg
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
@@ -31,25 +23,25 @@ _MAX_DAYS = 36_500
 
 
 #: Kind or tag to filter by, normalized like the kinds and tags of stored research.
-_Filter = Annotated[Id, StringConstraints(strip_whitespace=True), BeforeValidator(visible_line)]
+_Filter = Annotated[arg.Id, StringConstraints(strip_whitespace=True), BeforeValidator(visible_line)]
 
 
-class SearchSources(ReadArguments):
+class SearchSources(arg.ReadArguments):
     query: Annotated[str, AfterValidator(lambda text: text[:MAX_QUERY_LENGTH])] = Field(
         min_length=1, description="words or a question"
     )
-    plan_id: PlanIdField | None = Field(default=None, description="only of this plan")
-    kinds: LenientJson[list[_Filter]] | None = Field(
-        default=None, max_length=20, description="only of these kinds"
+    plan_id: arg.PlanIdField | None = arg.optional("only of this plan")
+    kinds: arg.LenientJson[list[_Filter]] | None = arg.optional(
+        "only of these kinds", max_length=20
     )
-    tags: LenientJson[list[_Filter]] | None = Field(
-        default=None, max_length=20, description="only with all these tags"
+    tags: arg.LenientJson[list[_Filter]] | None = arg.optional(
+        "only with all these tags", max_length=20
     )
-    within_days: Annotated[float, Field(ge=0), clamped(0, _MAX_DAYS)] | None = Field(
-        default=None, description="only stored in the last days"
+    within_days: Annotated[float, Field(ge=0), arg.clamped(0, _MAX_DAYS)] | None = arg.optional(
+        "only stored in the last days"
     )
-    limit: int = Field(default=10, ge=1, le=50, description="default 10")
-    cursor: Offset = Field(default=0, description="nextCursor of the last reply")
+    limit: int = arg.optional("default 10", default=10, ge=1, le=50)
+    cursor: arg.Offset = arg.optional("nextCursor of the last reply", default=0)
 
 
 @Tool(
@@ -81,10 +73,10 @@ _MAX_DETAIL_CONTENT_BYTES = 120_000
 _MAX_DETAIL_METADATA_BYTES = 120_000
 
 
-class _GetArtifact(ReadArguments):
-    artifact_id: Id = Field(description="id of an artifact or source")
-    offset: Offset = Field(default=0, description="continue at this character")
-    detail: DetailField = False
+class _GetArtifact(arg.ReadArguments):
+    artifact_id: arg.Id = Field(description="id of an artifact or source")
+    offset: arg.Offset = arg.optional("continue at this character", default=0)
+    detail: arg.DetailField = False
 
 
 @Tool(

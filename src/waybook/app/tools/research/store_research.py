@@ -15,20 +15,8 @@ from pydantic import (
     WrapValidator,
 )
 
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import plan_of_step
-from waybook.app.request.arguments import (
-    BLANK,
-    AnyJson,
-    LenientJson,
-    MutatingArguments,
-    Nested,
-    PlanIdField,
-    SomeJson,
-    StepIdField,
-    Text,
-    check_result_size,
-    fill_blank,
-)
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
@@ -59,8 +47,8 @@ MAX_TAGS = 20
 def visible_line(text: object) -> object:
     """Replace invisible characters with spaces, because names are compared exactly."""
     if not isinstance(text, str) or text.isprintable():
-        return fill_blank(text)
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or BLANK
+        return arg.fill_blank(text)
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or arg.BLANK
 
 
 def _time_or_none(value: object, parse: ValidatorFunctionWrapHandler) -> datetime | None:
@@ -86,30 +74,30 @@ Tag = Annotated[
 ]
 
 
-class SourceArgument(Nested):
-    url: Text | None = Field(default=None, description="address")
+class SourceArgument(arg.Nested):
+    url: arg.Text | None = arg.optional("address")
     title: Annotated[
-        str, StringConstraints(min_length=1, max_length=500), BeforeValidator(fill_blank)
+        str, StringConstraints(min_length=1, max_length=500), BeforeValidator(arg.fill_blank)
     ] = Field(description="title of the source")
-    quote: Text | None = Field(default=None, description="quote from the source")
-    retrieved_at: Annotated[datetime | None, WrapValidator(_time_or_none)] = Field(
-        default=None, description="ISO 8601 time of reading; else ignored"
+    quote: arg.Text | None = arg.optional("quote from the source")
+    retrieved_at: Annotated[datetime | None, WrapValidator(_time_or_none)] = arg.optional(
+        "ISO 8601 time of reading; else ignored"
     )
 
 
-class _StoreResearch(MutatingArguments):
+class _StoreResearch(arg.MutatingArguments):
     kind: Word = Field(description="such as note or finding")
     title: Word = Field(description="reuse kind and title for the next version")
-    content: SomeJson = Field(description="text or JSON")
-    plan_id: PlanIdField | None = Field(default=None, description="the plan")
-    step_id: StepIdField | None = Field(default=None, description="the step")
-    sources: LenientJson[list[SourceArgument]] | None = Field(
-        default=None, max_length=MAX_SOURCES, description="its sources"
+    content: arg.SomeJson = Field(description="text or JSON")
+    plan_id: arg.PlanIdField | None = arg.optional("the plan")
+    step_id: arg.StepIdField | None = arg.optional("the step")
+    sources: arg.LenientJson[list[SourceArgument]] | None = arg.optional(
+        "its sources", max_length=MAX_SOURCES
     )
-    tags: LenientJson[list[Tag]] | None = Field(
-        default=None, max_length=MAX_TAGS, description="words to filter searches by"
+    tags: arg.LenientJson[list[Tag]] | None = arg.optional(
+        "words to filter searches by", max_length=MAX_TAGS
     )
-    metadata: AnyJson = Field(default=None, description="text or JSON to keep with it")
+    metadata: arg.AnyJson = arg.optional("text or JSON to keep with it")
 
 
 @Tool(
@@ -119,7 +107,7 @@ class _StoreResearch(MutatingArguments):
 )
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
     """Store research, as a new version if the title exists. Searches find it immediately."""
-    check_result_size(content=args.content, metadata=args.metadata)
+    arg.check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     research = Research(
         kind=args.kind,

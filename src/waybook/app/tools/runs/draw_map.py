@@ -16,15 +16,8 @@ from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.work_list import last_active_run
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import current_definition
-from waybook.app.request.arguments import (
-    DetailField,
-    Id,
-    Key,
-    PlanIdField,
-    ReadArguments,
-    RunIdField,
-)
 from waybook.app.request.caller import review_url
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
@@ -43,15 +36,15 @@ _MAX_RESULT_LENGTH = 4_000
 _OPERATIONS_PER_LINE = 2
 
 
-class _DrawMap(ReadArguments):
-    plan_id: PlanIdField | None = Field(default=None, description="the plan")
-    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
-    dag_slug: Id | None = Field(default=None, description="a workflow")
-    width: Annotated[int, Field(ge=200, le=8_000)] | None = Field(
-        default=None, description="width of the drawing in pixels"
+class _DrawMap(arg.ReadArguments):
+    plan_id: arg.PlanIdField | None = arg.optional("the plan")
+    run_id: arg.RunIdField | None = arg.optional("default: the run last active")
+    dag_slug: arg.Id | None = arg.optional("a workflow")
+    width: Annotated[int, Field(ge=200, le=8_000)] | None = arg.optional(
+        "width of the drawing in pixels"
     )
-    seen: Key | None = Field(default=None, description="version that the app shows")
-    detail: DetailField = False
+    seen: arg.Key | None = arg.optional("version that the app shows")
+    detail: arg.DetailField = False
 
 
 @Tool(

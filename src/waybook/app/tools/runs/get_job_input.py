@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.context.job import (
@@ -14,15 +13,8 @@ from waybook.app.context.job import (
     load_job_materials,
     required_documents,
 )
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import job_not_found, run_of_job
-from waybook.app.request.arguments import (
-    Attempt,
-    Id,
-    JobIdField,
-    Offset,
-    ReadArguments,
-    StageSlugField,
-)
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import fit_views, next_call
 from waybook.app.request.request_context import RequestContext, uuid_or_nil
@@ -38,19 +30,15 @@ from waybook.store.runs import jobs
 _MAX_SLICE_BYTES = 40_000
 
 
-class _GetJobInput(ReadArguments):
-    job_id: JobIdField
-    document_id: Id | None = Field(
-        default=None, description="id of the input; default: list the inputs"
-    )
-    document_key: Id | None = Field(
-        default=None, description="key of an input without a documentId"
-    )
-    stage_slug: StageSlugField | None = Field(default=None, description="stage of the input")
-    offset: Offset = Field(default=0, description="continue at this character")
+class _GetJobInput(arg.ReadArguments):
+    job_id: arg.JobIdField
+    document_id: arg.Id | None = arg.optional("id of the input; default: list the inputs")
+    document_key: arg.Id | None = arg.optional("key of an input without a documentId")
+    stage_slug: arg.StageSlugField | None = arg.optional("stage of the input")
+    offset: arg.Offset = arg.optional("continue at this character", default=0)
     # The published schema does not contain `attempt`. The client library passes it with its
     # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
-    attempt: SkipJsonSchema[Attempt | None] = None
+    attempt: SkipJsonSchema[arg.Attempt | None] = None
 
 
 @Tool(

@@ -4,10 +4,9 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, assert_never
 
 import orjson
-from pydantic import Field
 
 from waybook.app.context.job import build_job_packet
-from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
+from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField, optional
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -57,16 +56,13 @@ _JOB_GIVEN_UP: Final[Body] = {}
 
 
 class _GetNextJob(MutatingArguments):
-    run_id: RunIdField | None = Field(default=None, description="default: any run")
-    model_id: Id | None = Field(default=None, description="only jobs for this model; default: any")
-    job_types: LenientJson[list[Literal[JobType.PLAN, JobType.EXECUTE]]] | None = Field(
-        default=None, description="only jobs of these types"
+    run_id: RunIdField | None = optional("default: any run")
+    model_id: Id | None = optional("only jobs for this model; default: any")
+    job_types: LenientJson[list[Literal[JobType.PLAN, JobType.EXECUTE]]] | None = optional(
+        "only jobs of these types"
     )
-    another: bool = Field(default=False, description="claim a second job and keep the one you hold")
-    wait_seconds: WaitSeconds | None = Field(
-        default=None,
-        description="if no job is free, wait up to this many seconds",
-    )
+    another: bool = optional("claim a second job and keep the one you hold", default=False)
+    wait_seconds: WaitSeconds | None = optional("if no job is free, wait up to this many seconds")
 
 
 @Tool(

@@ -3,21 +3,12 @@
 from typing import cast
 
 import orjson
-from pydantic import Field
 
 from waybook.app.queries.plans.plan import plan_report, plan_structure
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.work_list import last_active_run
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import current_definition, load_plan, load_run
-from waybook.app.request.arguments import (
-    DetailField,
-    Id,
-    LenientJson,
-    Models,
-    PlanIdField,
-    ReadArguments,
-    RunIdField,
-)
 from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.reply import (
     canceled_view,
@@ -41,16 +32,16 @@ from waybook.run.stages import validate_models
 from waybook.store.plans.load import PlanRequest
 
 
-class _GetDagMap(ReadArguments):
-    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
-    plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
-    dag_slug: Id | None = Field(
-        default=None, description="a workflow, from list_dags, if there is no runId or planId"
+class _GetDagMap(arg.ReadArguments):
+    run_id: arg.RunIdField | None = arg.optional("default: the run last active")
+    plan_id: arg.PlanIdField | None = arg.optional("a plan, if there is no runId")
+    dag_slug: arg.Id | None = arg.optional(
+        "a workflow, from list_dags, if there is no runId or planId"
     )
-    models: LenientJson[Models] | None = Field(
-        default=None, description="model names, to count the jobs of a workflow with them"
+    models: arg.LenientJson[arg.Models] | None = arg.optional(
+        "model names, to count the jobs of a workflow with them"
     )
-    detail: DetailField = False
+    detail: arg.DetailField = False
 
 
 @Tool(
@@ -162,10 +153,10 @@ def _map(
     return non_empty(name=dag.name, stages=stages, transitions=transitions, next=after)
 
 
-class _GetRunProgress(ReadArguments):
-    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
-    plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
-    detail: DetailField = False
+class _GetRunProgress(arg.ReadArguments):
+    run_id: arg.RunIdField | None = arg.optional("default: the run last active")
+    plan_id: arg.PlanIdField | None = arg.optional("a plan, if there is no runId")
+    detail: arg.DetailField = False
 
 
 @Tool(

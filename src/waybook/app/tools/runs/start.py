@@ -8,19 +8,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import load_run
-from waybook.app.request.arguments import (
-    Id,
-    LenientJson,
-    Models,
-    MutatingArguments,
-    Name,
-    RunIdField,
-    SomeJson,
-    StageSlugField,
-    Text,
-    check_result_size,
-)
 from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
     DefinitionCache,
@@ -61,13 +50,15 @@ from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load, writer
 
 
-class _StartRun(MutatingArguments):
-    dag_slug: Id = Field(description="slug of the workflow, from list_dags")
-    name: Name = Field(description="short name")
-    input: SomeJson = Field(
+class _StartRun(arg.MutatingArguments):
+    dag_slug: arg.Id = Field(description="slug of the workflow, from list_dags")
+    name: arg.Name = Field(description="short name")
+    input: arg.SomeJson = Field(
         description="subject of the run: a text, or JSON with texts by document key"
     )
-    models: LenientJson[Models] = Field(description="model names; each job is for one of them")
+    models: arg.LenientJson[arg.Models] = Field(
+        description="model names; each job is for one of them"
+    )
 
 
 @Tool(
@@ -77,7 +68,7 @@ class _StartRun(MutatingArguments):
     profiles=RUNS,
 )
 async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
-    check_result_size(input=args.input)
+    arg.check_result_size(input=args.input)
     opened = OpenTransaction(ctx, load.SQL["definition"](slug=args.dag_slug, version=None))
 
     async def decide() -> Proposal[Written]:
@@ -128,12 +119,12 @@ def _started_run_proposal(
     return Proposal(written, fit_reply(body, ("stages",), look))
 
 
-class _CopyRun(MutatingArguments):
-    run_id: RunIdField = Field(description="the run to copy")
-    from_stage: StageSlugField = Field(description="stage at which the copy starts again")
-    name: Name | None = Field(default=None, description="name of the copy")
-    models: LenientJson[Models] | None = Field(
-        default=None, description="model names; default: those of the stage"
+class _CopyRun(arg.MutatingArguments):
+    run_id: arg.RunIdField = Field(description="the run to copy")
+    from_stage: arg.StageSlugField = Field(description="stage at which the copy starts again")
+    name: arg.Name | None = arg.optional("name of the copy")
+    models: arg.LenientJson[arg.Models] | None = arg.optional(
+        "model names; default: those of the stage"
     )
 
 
@@ -168,11 +159,11 @@ async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     return await update(opened, decide)
 
 
-class _StartStage(MutatingArguments):
-    run_id: RunIdField
-    stage_slug: StageSlugField
-    models: LenientJson[Models] | None = Field(
-        default=None, description="model names; default: those of the previous stage"
+class _StartStage(arg.MutatingArguments):
+    run_id: arg.RunIdField
+    stage_slug: arg.StageSlugField
+    models: arg.LenientJson[arg.Models] | None = arg.optional(
+        "model names; default: those of the previous stage"
     )
 
 
@@ -204,13 +195,11 @@ async def start_stage(ctx: RequestContext, args: _StartStage) -> ToolReply:
     return await update(locked, decide)
 
 
-class _SubmitStageFeedback(MutatingArguments):
-    run_id: RunIdField
-    stage_slug: StageSlugField
-    feedback: Text = Field(description="the person's words")
-    models: LenientJson[Models] | None = Field(
-        default=None, description="model names for the next stage"
-    )
+class _SubmitStageFeedback(arg.MutatingArguments):
+    run_id: arg.RunIdField
+    stage_slug: arg.StageSlugField
+    feedback: arg.Text = Field(description="the person's words")
+    models: arg.LenientJson[arg.Models] | None = arg.optional("model names for the next stage")
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
@@ -250,10 +239,10 @@ async def submit_stage_feedback(ctx: RequestContext, args: _SubmitStageFeedback)
     return await update(locked, decide)
 
 
-class _RetryFailed(MutatingArguments):
-    run_id: RunIdField
-    stage_slug: StageSlugField
-    step_key: Id | None = Field(default=None, description="only jobs of this step")
+class _RetryFailed(arg.MutatingArguments):
+    run_id: arg.RunIdField
+    stage_slug: arg.StageSlugField
+    step_key: arg.Id | None = arg.optional("only jobs of this step")
 
 
 @Tool(
@@ -285,10 +274,10 @@ async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
     return await update(locked, decide)
 
 
-class _RegenerateDocument(MutatingArguments):
-    document_id: Id = Field(description="resourceId from get_run_progress, or documentId")
-    following: bool = Field(
-        default=False, description="also regenerate all documents made from it, in order"
+class _RegenerateDocument(arg.MutatingArguments):
+    document_id: arg.Id = Field(description="resourceId from get_run_progress, or documentId")
+    following: bool = arg.optional(
+        "also regenerate all documents made from it, in order", default=False
     )
 
 
@@ -343,9 +332,9 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
     return await update(locked, decide)
 
 
-class _CancelRun(MutatingArguments):
-    run_id: RunIdField
-    reason: Text = Field(description="why it ends; recorded in the audit")
+class _CancelRun(arg.MutatingArguments):
+    run_id: arg.RunIdField
+    reason: arg.Text = Field(description="why it ends; recorded in the audit")
 
 
 @Tool(

@@ -3,18 +3,8 @@
 from pydantic import Field
 
 from waybook.app.context.job import document_text
+from waybook.app.request import arguments as arg
 from waybook.app.request.access import job_not_found, run_of_job
-from waybook.app.request.arguments import (
-    AnyJson,
-    Attempt,
-    Id,
-    JobIdField,
-    LenientJson,
-    MutatingArguments,
-    Nested,
-    Text,
-    check_result_size,
-)
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import Proposal, update
@@ -46,25 +36,23 @@ from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import jobs
 
 
-class DocumentArgument(Nested):
-    content: AnyJson = Field(description="text or JSON")
-    document_key: Id | None = Field(default=None, description="which document of the job")
-    model_id: Id | None = Field(
-        default=None, description="model it is for, if the job names several"
-    )
+class DocumentArgument(arg.Nested):
+    content: arg.AnyJson = Field(description="text or JSON")
+    document_key: arg.Id | None = arg.optional("which document of the job")
+    model_id: arg.Id | None = arg.optional("model it is for, if the job names several")
 
 
-class _SubmitJobResult(MutatingArguments):
-    job_id: JobIdField
-    attempt: Attempt | None = Field(default=None, description="from get_next_job")
-    documents: LenientJson[list[DocumentArgument]] = Field(
+class _SubmitJobResult(arg.MutatingArguments):
+    job_id: arg.JobIdField
+    attempt: arg.Attempt | None = arg.optional("from get_next_job")
+    documents: arg.LenientJson[list[DocumentArgument]] = Field(
         min_length=1, description="the documents that the job produces"
     )
-    continues: bool = Field(
-        default=False, description="true: this is only a part; the rest becomes another job"
+    continues: bool = arg.optional(
+        "true: this is only a part; the rest becomes another job", default=False
     )
     usage: UsageArgument = None
-    take_next: bool = Field(default=False, description="also claim the next job for this model")
+    take_next: bool = arg.optional("also claim the next job for this model", default=False)
 
 
 @Tool(
@@ -79,7 +67,7 @@ class _SubmitJobResult(MutatingArguments):
 )
 async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> ToolReply:
     numbered = enumerate(args.documents, 1)
-    check_result_size(**{f"document {n}": document.content for n, document in numbered})
+    arg.check_result_size(**{f"document {n}": document.content for n, document in numbered})
     documents = tuple(
         SubmittedDocument(document_text(sent.content), sent.document_key, sent.model_id)
         for sent in args.documents
@@ -180,10 +168,10 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
     return fit_reply(body, ("documentIds",), look)
 
 
-class _FailJob(MutatingArguments):
-    job_id: JobIdField
-    attempt: Attempt | None = Field(default=None, description="from get_next_job")
-    error: Text = Field(description="what went wrong")
+class _FailJob(arg.MutatingArguments):
+    job_id: arg.JobIdField
+    attempt: arg.Attempt | None = arg.optional("from get_next_job")
+    error: arg.Text = Field(description="what went wrong")
     retryable: bool = Field(description="true: another attempt may succeed; at most 4 are made")
 
 
