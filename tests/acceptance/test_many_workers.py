@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import Server, new_database
 from report_invariants import check
@@ -75,7 +74,6 @@ async def poll_reports(agent: AgentClient, run: Body, over: asyncio.Event) -> in
     return looks
 
 
-@decision("B5", "B17")
 @pytest.mark.parametrize("n", [5, pytest.param(13, marks=pytest.mark.load)])
 async def test_run_with_many_jobs_and_workers_completes_each_job_once(
     env_with_few_connections: OrgEnv, n: int

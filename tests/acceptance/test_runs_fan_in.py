@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_env, with_parts
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
@@ -88,7 +87,6 @@ async def claim_last_two_jobs(agent: AgentClient) -> tuple[Body, Body]:
     return await agent.job(run), await agent.job(run)
 
 
-@decision("B1", "B5", "B17")
 async def test_step_closes_once_if_the_last_jobs_end_concurrently(
     env_with_two_connections: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +118,6 @@ async def check_each_step_closed_once(world: OrgEnv, *, closed: int) -> None:
     assert counts == [(closed,), (0,), (closed, closed), (2 * closed,)]
 
 
-@decision("B17")
 async def test_step_with_failed_job_stays_open_until_job_is_retried(
     env_with_two_connections: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ import asyncio
 import psycopg
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.app.server_dispatcher import ServerDispatcher
@@ -21,7 +20,6 @@ async def logged(world: OrgEnv) -> list[tuple[object, ...]]:
     return (await world.database.read_org(world.agent.org_id, query))[0]
 
 
-@decision("A37")
 async def test_call_log_records_caller_tool_and_outcome(world: OrgEnv, agent: AgentClient) -> None:
     plan = await agent.plan(1, sessionId="s", idempotencyKey="k")
     await agent.plan(1, sessionId="s", idempotencyKey="k")
@@ -36,7 +34,6 @@ async def test_call_log_records_caller_tool_and_outcome(world: OrgEnv, agent: Ag
     ]
 
 
-@decision("A37")
 async def test_call_log_records_duration_and_byte_counts_of_call(
     world: OrgEnv, agent: AgentClient
 ) -> None:
@@ -76,7 +73,6 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     ]
 
 
-@decision("A37")
 async def test_call_log_with_full_queue_drops_and_counts_new_entries(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +90,6 @@ async def test_call_log_with_full_queue_drops_and_counts_new_entries(
     assert (len(await logged(world)), log.dropped) == (4, 2)
 
 
-@decision("A37")
 async def test_call_log_writes_queued_calls_in_background(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +108,6 @@ async def test_call_log_writes_queued_calls_in_background(
     assert world.dispatcher.calls.dropped == 0
 
 
-@decision("A37")
 async def test_call_succeeds_while_call_log_cannot_be_written(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +123,6 @@ async def test_call_succeeds_while_call_log_cannot_be_written(
     assert (await agent.call("list_skills"))["skills"]
 
 
-@decision("A37")
 async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: AgentClient) -> None:
     await agent.plan(1, name="a secret name")
     await world.dispatcher.calls.flush()

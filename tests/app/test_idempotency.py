@@ -1,4 +1,4 @@
-"""Repeated calls, which take effect only once (design decision A11)."""
+"""Repeated calls, which take effect only once."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
 from tool_calls import MUTATING, valid_call
@@ -42,7 +41,6 @@ async def effect(world: OrgEnv, agent: AgentClient, *calls: Callable[[], object]
     return difference(before, await counts(world, agent.org_id))
 
 
-@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
 async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str
@@ -65,7 +63,6 @@ async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
         assert await agent.call(tool, **args) == {**first, "replayed": True}
 
 
-@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
 async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
@@ -96,7 +93,6 @@ async def test_only_one_call_with_the_same_idempotency_key_commits(
     assert second == {**first, "replayed": True}
 
 
-@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
 async def test_idempotency_key_reused_with_other_arguments_is_refused(
     world: OrgEnv, agent: AgentClient, tool: str

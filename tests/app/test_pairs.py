@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 from patience import PATIENCE_SECONDS
 from plan_invariants import is_derivable
@@ -188,7 +187,6 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
 }
 
 
-@decision("A12")
 @pytest.mark.parametrize("name", PAIRS)
 async def test_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, name: str) -> None:
     left, right, refusals, set_ = PAIRS[name]
@@ -263,7 +261,6 @@ async def close_plan(agent: AgentClient, plan: Body) -> None:
     pytest.fail("the plan does not come to an end")
 
 
-@decision("A12")
 async def test_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:
     plan = await world.agent.plan(20)
     calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decision_proofs import decision
 from plan_builders import NOON, make_plan, make_step
 from report_invariants import check
 from waybook.app.queries.plans.plan import (
@@ -41,7 +40,6 @@ def standings(*statuses: StepStatus) -> list[str]:
     return [str(step["status"]) for step in stage_of(*statuses)["steps"] or ()]
 
 
-@decision("X2")
 def test_plan_report_has_a_progress_status_for_every_step_status() -> None:
     assert set(PROGRESS_BY_STATUS) == set(StepStatus)
     assert standings(*StepStatus) == [
@@ -54,7 +52,6 @@ def test_plan_report_has_a_progress_status_for_every_step_status() -> None:
     ]
 
 
-@decision("X1")
 def test_plan_report_shows_stage_as_failed_if_a_step_failed() -> None:
     progress_report = checked_report(S.COMPLETED, S.FAILED, S.SKIPPED)
     (stage,) = progress_report["stages"]
@@ -106,7 +103,6 @@ def test_plan_without_steps_has_empty_map_and_is_not_started() -> None:
     assert (stage["status"], stage["steps"], stage["warnings"]) == ("not_started", [], [])
 
 
-@decision("X3")
 def test_plan_report_contains_revision_of_plan() -> None:
     plan = make_plan(make_step(S.PENDING))
     assert plan_report(plan)["revision"] == plan.revision

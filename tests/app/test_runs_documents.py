@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 from report_invariants import check
 from run_documents import available, make_run_of_three_steps, pages, render_all, stored_documents
@@ -72,7 +71,6 @@ async def test_structured_content_of_job_result_is_stored_as_json(
     assert json.loads((await stored_documents(world, agent))[0][3]) == content
 
 
-@decision("B5")
 async def test_partial_results_become_one_document_after_last_part(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
@@ -95,7 +93,6 @@ async def test_partial_results_become_one_document_after_last_part(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-@decision("B6")
 async def test_regenerating_document_of_closed_step_leaves_progress_unchanged(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:

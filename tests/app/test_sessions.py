@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 
 
@@ -17,7 +16,6 @@ async def resumptions(world: OrgEnv, plan: Body) -> list[str | None]:
     return [session for event, session in await events(world, plan) if event == "session_resumed"]
 
 
-@decision("A10")
 async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
@@ -25,14 +23,12 @@ async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) ->
     assert again == {**taken, "resumed": True}
 
 
-@decision("A10")
 async def test_concurrent_claims_of_a_session_return_the_same_step(agent: AgentClient) -> None:
     plan = await agent.plan(10)
     calls = [agent.take(plan, sessionId="mine") for _ in range(8)]
     assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
 
 
-@decision("A27")
 async def test_concurrent_calls_of_new_session_record_a_single_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
@@ -44,7 +40,6 @@ async def test_concurrent_calls_of_new_session_record_a_single_resumption(
     assert await resumptions(world, plan) == ["second"]
 
 
-@decision("A27")
 @pytest.mark.parametrize("tool", ["get_next_step", "modify_plan", "submit_step_result"])
 async def test_first_call_of_new_session_with_any_tool_records_resumption(
     world: OrgEnv, agent: AgentClient, tool: str

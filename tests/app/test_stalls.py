@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from decision_proofs import decision
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from statements import lock_rows
@@ -42,7 +41,6 @@ async def test_step_stalls_after_more_than_thirty_minutes_of_inactivity(
     ]
 
 
-@decision("A35")
 async def test_concurrent_get_plan_status_calls_record_stall_once(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
@@ -54,7 +52,6 @@ async def test_concurrent_get_plan_status_calls_record_stall_once(
     assert await noted(world, plan) == ["stall_detected"]
 
 
-@decision("A35")
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
@@ -98,7 +95,6 @@ async def test_background_sweep_records_stalled_plans_of_every_org(own_world: Or
     assert await sweep_all_orgs(own_world.dispatcher.services) == 0
 
 
-@decision("A35")
 async def test_concurrent_background_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plans = [await agent.plan() for _ in range(5)]

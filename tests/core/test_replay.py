@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     changes_of,
     make_context,
@@ -30,7 +29,6 @@ from waybook.plan.submit import Submission, submit
 MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 
 
-@decision("A26")
 def test_plan_audit_replays_to_the_same_rows() -> None:
     made = create(make_new_plan(make_new_step(), make_new_step(), make_new_step()), make_context())
     gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), make_context())

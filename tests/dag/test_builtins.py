@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from decision_proofs import decision
 from waybook.conditions.values import Json
 from waybook.dag.definitions.definition import read_definition
 from waybook.dag.definitions.source_text import builtin_definitions
@@ -65,7 +64,6 @@ ADDED = [
 ]
 
 
-@decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
 def test_dialectic_workflow_missing_an_edge_for_an_input_is_refused(
     slug: str, source: str, target: str

@@ -14,7 +14,6 @@ from dag_builders import (
 )
 from dag_dialectic import dialectic
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
-from decision_proofs import decision
 from waybook.dag.expansion.counts import StageCounts, documents_expected, expected_counts
 from waybook.dag.expansion.units import Origins, ProducedDocument, entry_origins, fans_out
 from waybook.dag.graph import primary_source
@@ -32,14 +31,12 @@ def dialectic_counts(n: int) -> dict[str, StageCounts]:
     return dict(dag_counts(dag, graphs_of(dag), {stage.slug: names for stage in dag.stages}))
 
 
-@decision("B10")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> None:
     totals = [counts.total for counts in dialectic_counts(n).values()]
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-@decision("B10")
 def test_next_stage_gets_each_lineage_once_despite_several_authors() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
@@ -47,7 +44,6 @@ def test_next_stage_gets_each_lineage_once_despite_several_authors() -> None:
     assert review.leaves.authors == ("m0", "m1", "m2")
 
 
-@decision("B10")
 def test_each_last_step_of_merge_stage_starts_a_document_lineage() -> None:
     merge = dialectic_counts(3)["merge"]
     assert tuple(merge.leaves.lineages) == (
@@ -94,7 +90,6 @@ def test_job_and_output_counts_of_any_recipe_are_as_documented(
     assert counts.total == sum(units for units, _ in counts_by_step.values())
 
 
-@decision("B10", "B12", "B13")
 @given(runs())
 def test_expected_jobs_of_any_workflow_equal_the_sum_over_stages(
     drawn: tuple[Dag, dict[str, list[str]]],
@@ -149,7 +144,6 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(strategy: Strategy) ->
     assert counts.total == 1 + 4_999 * 100 + 5_000 * each
 
 
-@decision("B10")
 def test_next_stage_gets_each_lineage_once_from_10000_steps() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from any_json import any_json
 from dag_builders import dags, make_input, make_output
-from decision_proofs import decision
 from waybook.dag.definitions.definition import definition_schema, read_definition, write_definition
 from waybook.dag.diagnostics import MAX_DIAGNOSTICS
 from waybook.dag.model import Dag, JobType, RecipeStep, Strategy, Transition
@@ -197,7 +196,6 @@ def test_definition_with_a_dollar_schema_property_is_accepted() -> None:
         ),
     ],
 )
-@decision("B7")
 def test_definition_without_stages_or_steps_is_refused(data: object, fault: str, at: str) -> None:
     assert faults(data) == [(fault, at)]
 

@@ -14,7 +14,6 @@ from dag_builders import (
     make_stage,
     make_step,
 )
-from decision_proofs import decision
 from waybook.dag.definitions.checks import MAX_TEMPLATE_LENGTH, definition_errors
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy
@@ -108,7 +107,6 @@ def test_definition_check_reports_the_path_of_invalid_edges(
     assert faults_among(*steps, edges=edges) == expected
 
 
-@decision("B12")
 @pytest.mark.parametrize(
     ("inputs", "at", "expected"),
     [
@@ -134,7 +132,6 @@ def test_first_input_of_per_document_step_needs_a_unique_producer(
     assert expected in error.message
 
 
-@decision("B12")
 def test_per_document_step_may_be_first_in_a_later_stage() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []

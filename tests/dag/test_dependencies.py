@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import Edges, make_chain, make_stage, make_step, recipes
-from decision_proofs import decision
 from waybook.dag.definitions.checks import MAX_PRODUCERS_CHECKED, hidden_dependencies
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.graph import Graph, graph_of, producers
@@ -28,7 +27,6 @@ MAKER = make_step("maker", outputs=["x"])
 READER = make_step("reader", inputs=["x"])
 
 
-@decision("B15")
 def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
     (error,) = hidden(MAKER, make_step("m"), READER, edges=make_chain("m", "reader"))
     assert error.name == "hidden_dependency"
@@ -84,7 +82,6 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
     ]
 
 
-@decision("B15")
 @given(recipe=recipes(), data=st.data())
 def test_recipe_check_reports_exactly_the_inputs_without_a_path(
     recipe: Recipe, data: st.DataObject

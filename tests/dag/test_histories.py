@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from dag_builders import dags
 from dag_evidence import CHANCE, History, shuffled
-from decision_proofs import decision
 from report_invariants import check
 from waybook.dag.model import Dag
 from waybook.dag.progress.report import Report
@@ -19,7 +18,6 @@ MOMENTS = 30
 HISTORIES = {"dag": dags(max_stages=3, max_steps=5), "chance": CHANCE, "closes": st.booleans()}
 
 
-@decision("B5", "B6")
 @settings(max_examples=25)
 @given(**HISTORIES)
 def test_number_of_completed_steps_in_reports_never_decreases(
@@ -40,7 +38,6 @@ def test_run_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, cl
     assert report_from_snapshot(snapshot) == other
 
 
-@decision("B3")
 @settings(max_examples=25)
 @given(dags(max_stages=3, max_steps=5), CHANCE)
 def test_stage_is_completed_exactly_when_every_step_is_closed(dag: Dag, chance: Random) -> None:

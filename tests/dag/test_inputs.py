@@ -5,7 +5,6 @@ from hypothesis import given
 from dag_builders import make_dag, make_input, make_stage, make_step
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
-from decision_proofs import decision
 from waybook.dag.expansion.inputs import (
     ResolvedInput,
     index_documents,
@@ -101,7 +100,6 @@ def test_model_without_own_documents_receives_documents_of_all_models() -> None:
         assert authors(resolved_input) == ["a"]
 
 
-@decision("B12")
 def test_first_input_of_per_document_job_comes_only_from_predecessor() -> None:
     maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
@@ -160,7 +158,6 @@ def test_documents_of_an_input_match_the_declared_stage_and_key(
         assert resolved_input.external == (slot not in here.made and not is_item)
 
 
-@decision("B12")
 @given(runs())
 def test_job_with_a_source_document_receives_exactly_that_document(
     drawn: tuple[Dag, dict[str, list[str]]],

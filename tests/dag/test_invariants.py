@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import any_evidence
-from decision_proofs import decision
 from report_invariants import check
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus
@@ -74,7 +73,6 @@ def test_report_invariant_check_names_the_violated_invariant() -> None:
     ) == ["completed_stages_add_up"]
 
 
-@decision("B7")
 def test_stage_without_steps_is_not_completed() -> None:
     empty = make_report()
     assert empty["stages"][1]["progress"] == {
@@ -87,7 +85,6 @@ def test_stage_without_steps_is_not_completed() -> None:
     assert "completed_means_every_step" in check(empty)
 
 
-@decision("B6")
 @pytest.mark.parametrize(
     ("before", "after", "falls"),
     [

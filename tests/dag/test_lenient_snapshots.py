@@ -5,7 +5,6 @@ from hypothesis import given, settings
 
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body
-from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of, write_definition
 from waybook.dag.model import Dag
 from waybook.dag.snapshots.snapshot import read_leniently
@@ -32,7 +31,6 @@ def test_valid_definition_in_a_snapshot_causes_no_warnings(dag: Dag) -> None:
     assert result.warnings == {}
 
 
-@decision("B16")
 def test_cycle_makes_only_the_affected_stage_invalid() -> None:
     definition = make_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_recipe, make_step, recipes
 from dag_evidence import any_evidence
-from decision_proofs import decision
 from waybook.dag.graph import Graph, graph_of
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus, Recipe
 from waybook.dag.progress.structure import (
@@ -36,7 +35,6 @@ ROW = graph_of(
 )
 
 
-@decision("B1", "B2", "B3", "B4")
 @given(recipes(), st.data())
 def test_step_statuses_of_any_graph_follow_the_documented_rules(
     recipe: Recipe, data: st.DataObject
@@ -74,7 +72,6 @@ def behind(graph: Graph, key: str) -> set[str]:
     return successors
 
 
-@decision("B8")
 def test_stage_with_a_failed_step_is_failed_despite_running_steps() -> None:
     assert stage_status([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
 
@@ -128,7 +125,6 @@ def test_render_jobs_and_superseded_jobs_are_not_counted(job: JobEvidence) -> No
     assert warnings == []
 
 
-@decision("B16")
 def test_jobs_with_unknown_status_count_as_unfinished_with_a_warning() -> None:
     evidence_by_step, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
     assert evidence_by_step == {"first": Evidence(done=1, active=2)}
@@ -137,7 +133,6 @@ def test_jobs_with_unknown_status_count_as_unfinished_with_a_warning() -> None:
     ]
 
 
-@decision("B5")
 def test_step_with_a_pending_continuation_job_stays_in_progress() -> None:
     before, _ = evidence_of([work("processing")])
     after, _ = evidence_of([work("completed"), work("pending")])

@@ -1,7 +1,6 @@
 """Report of a run: fields, counts, and fields that may be null."""
 
 from dag_builders import make_chain, make_dag, make_output, make_plan_step, make_stage, make_step
-from decision_proofs import decision
 from report_invariants import check
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus, Strategy
@@ -62,7 +61,6 @@ def halfway() -> Report:
     return make_report(DIALECTIC, thesis=done, antithesis=done_too, synthesis=synthesis)
 
 
-@decision("B9")
 def test_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
     result = halfway()
     assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
@@ -72,7 +70,6 @@ def test_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
     assert round(100 * 3 / 13) == 23
 
 
-@decision("B9")
 def test_half_done_dialectic_stage_shows_every_step_status() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
     completed = {HEADER, "pairwise-synthesis-business-case", "synthesis-document-business-case"}
@@ -82,7 +79,6 @@ def test_half_done_dialectic_stage_shows_every_step_status() -> None:
     assert list(steps.values()).count("not_started") == 9
 
 
-@decision("B14")
 def test_unstarted_stage_has_zero_counts_in_the_report() -> None:
     (*_, last) = halfway()["stages"]
     assert last == {
@@ -148,7 +144,6 @@ def test_run_report_has_the_documented_fields_in_documented_order() -> None:
 CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis"))
 
 
-@decision("B16")
 def test_stage_without_valid_steps_and_edges_has_null_status() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
@@ -171,7 +166,6 @@ def test_stage_without_valid_steps_and_edges_has_null_status() -> None:
     assert (synthesis["status"], synthesis["documentsExpected"]) == (ProgressStatus.COMPLETED, None)
 
 
-@decision("B16")
 def test_report_shows_the_number_of_models_of_each_stage() -> None:
     seen = {
         "thesis": StageEvidence(models=("alpha",)),

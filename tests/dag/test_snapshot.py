@@ -11,7 +11,6 @@ from hypothesis import given
 from any_json import any_json
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import CHANCE, Body, History, make_job, make_snapshot
-from decision_proofs import decision
 from report_invariants import check
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag, Strategy
@@ -55,7 +54,6 @@ def test_stage_is_completed_if_all_steps_closed_without_jobs() -> None:
     assert thesis(stageRuns=runs)["status"] == "completed"
 
 
-@decision("B14")
 def test_stage_without_stage_run_or_job_lists_no_steps() -> None:
     nothing = checked_report(make_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
@@ -119,7 +117,6 @@ def test_report_from_snapshot_lists_only_rendered_documents() -> None:
 RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
 
 
-@decision("B16")
 @pytest.mark.parametrize(
     ("job", "warning"),
     [
@@ -145,7 +142,6 @@ def test_invalid_job_in_a_snapshot_causes_a_stage_warning(job: Body, warning: st
     assert report["warnings"] == report["stages"][1]["warnings"] == []
 
 
-@decision("B16")
 @pytest.mark.parametrize(
     ("more", "warning"),
     [

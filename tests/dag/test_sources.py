@@ -3,7 +3,6 @@
 from hypothesis import given
 
 from dag_builders import make_input, make_recipe, make_stage, make_step, recipes
-from decision_proofs import decision
 from waybook.dag.graph import (
     graph_of,
     output_keys,
@@ -38,7 +37,6 @@ def test_all_steps_that_output_a_document_are_producers() -> None:
     assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
 
 
-@decision("B12")
 def test_source_of_per_document_step_is_producer_of_first_input() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
@@ -46,7 +44,6 @@ def test_source_of_per_document_step_is_producer_of_first_input() -> None:
     assert source_of(per_document(make_input("y", "here")), a, b) == "b"
 
 
-@decision("B12")
 def test_only_predecessor_is_source_of_step_without_declared_inputs() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
@@ -61,7 +58,6 @@ def test_per_document_step_without_unique_producer_has_no_source() -> None:
     assert source_of(per_document(make_input("x", "there")), a) is None
 
 
-@decision("B12")
 @given(recipe=recipes())
 def test_only_per_document_steps_with_predecessors_have_a_source(recipe: Recipe) -> None:
     graph = graph_of(recipe)

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_plan_step, make_stage, make_step, models, recipes
 from dag_runs import StageRun, make_stage_run, origins_of
-from decision_proofs import decision
 from waybook.dag.expansion.counts import expected_counts
 from waybook.dag.expansion.units import NO_MODEL, ProducedDocument, Unit, entry_origins
 from waybook.dag.model import Recipe, Stage, Strategy
@@ -48,7 +47,6 @@ def test_job_adds_a_document_to_the_lineage_of_the_source(run: StageRun) -> None
                 assert unit.makes == (unit.source,)
 
 
-@decision("B13")
 def test_plan_job_before_per_document_step_has_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_stage, make_step, recipes
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
-from decision_proofs import decision
 from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.graph import Graph, StepState, Walk, graph_of, start, walk
 from waybook.dag.model import Dag, JobStatus, Recipe, Stage
@@ -128,7 +127,6 @@ class Workshop:
             self.happen(Event.FINISH if self.open else Event.RETRY, 0)
 
 
-@decision("B1", "B3", "B5", "B6")
 @given(recipes(), EVENTS)
 def test_every_step_closes_after_any_order_of_job_events(recipe: Recipe, events: Events) -> None:
     workshop = Workshop(make_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
@@ -137,7 +135,6 @@ def test_every_step_closes_after_any_order_of_job_events(recipe: Recipe, events:
     assert sorted(workshop.closed) == sorted(workshop.jobs) == sorted(workshop.run.graph.order)
 
 
-@decision("B5", "B10")
 @given(runs(), EVENTS)
 def test_every_stage_of_any_run_creates_exactly_the_expected_jobs(
     drawn: tuple[Dag, dict[str, list[str]]], events: Events
@@ -187,7 +184,6 @@ def test_starting_a_stage_without_jobs_closes_every_step() -> None:
     assert {*chain.order} <= {*step_changes.closed}
 
 
-@decision("B1")
 def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     reopened = replace(CLOSED, done=0)
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())

@@ -7,7 +7,6 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decision_proofs import decision
 from plan_builders import ANN, BOB, NOON, PAT, make_context, make_new_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
 from waybook.core.changes import Change, replay
@@ -236,7 +235,6 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
     return modifications[name]
 
 
-@decision("A26", "A32")
 @given(new=new_plans(), calls=moves)
 def test_plan_stays_valid_and_closable_after_random_calls(new: NewPlan, calls: list[Move]) -> None:
     story, done = make_story(new), 0
@@ -352,7 +350,6 @@ def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan)
                 assert earlier.status in TERMINAL_STEP or later
 
 
-@decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
 def test_skip_to_condition_after_reordering_skips_the_steps_between(
     data: st.DataObject, count: int

@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     changes_of,
     events_of,
@@ -57,7 +56,6 @@ def test_continue_condition_is_recorded_but_changes_no_step() -> None:
     ]
 
 
-@decision("A21")
 def test_skip_to_condition_does_not_skip_a_step_in_progress() -> None:
     plan = make_plan(
         make_step(S.IN_PROGRESS),
@@ -69,7 +67,6 @@ def test_skip_to_condition_does_not_skip_a_step_in_progress() -> None:
     assert statuses(submitted(plan).plan) == ["completed", "in_progress", "skipped", "pending"]
 
 
-@decision("A22")
 def test_skip_to_condition_with_an_earlier_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
@@ -77,7 +74,6 @@ def test_skip_to_condition_with_an_earlier_target_skips_no_step() -> None:
     assert "is not after this step" in str(done.entries[0].details["branches"])
 
 
-@decision("A22")
 def test_skip_to_condition_with_a_missing_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(9)))
     assert done.reply.branches[0].skipped == ()
@@ -102,7 +98,6 @@ def test_add_steps_condition_beyond_the_step_limit_has_outcome_error() -> None:
     assert len(done.plan.steps) == MAX_STEPS
 
 
-@decision("A25")
 def test_fail_condition_fails_plan_in_the_same_audit_entry() -> None:
     done = submitted(
         make_running_plan(make_condition(1, "true", BranchAction.FAIL, reason="Enough."))
@@ -114,7 +109,6 @@ def test_fail_condition_fails_plan_in_the_same_audit_entry() -> None:
     assert moves_of(done, "s1") == [("in_progress", "completed")]
 
 
-@decision("A9")
 def test_fail_condition_leaves_other_steps_unchanged() -> None:
     fail = make_condition(1, "true", BranchAction.FAIL)
     plan = make_plan(
@@ -133,7 +127,6 @@ def test_condition_on_a_missing_result_field_has_outcome_error() -> None:
     assert "error" in str(done.entries[0].details["branches"])
 
 
-@decision("A24")
 def test_conditions_are_evaluated_in_creation_order_until_the_plan_fails() -> None:
     done = submitted(
         make_running_plan(
@@ -147,7 +140,6 @@ def test_conditions_are_evaluated_in_creation_order_until_the_plan_fails() -> No
     assert len(done.plan.steps) == 4
 
 
-@decision("A24")
 def test_evaluated_condition_is_not_evaluated_again() -> None:
     looked_at = make_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
     done = submitted(make_running_plan(looked_at))
@@ -185,7 +177,6 @@ def test_completing_a_step_evaluates_only_conditions_of_that_step() -> None:
     assert not [change for change in changes_of(done) if change.entity == "condition"]
 
 
-@decision("A23")
 @pytest.mark.parametrize(
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )

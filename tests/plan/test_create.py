@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import ANN, make_context, make_new_plan, make_new_step
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.create import NewPlan, create
@@ -29,14 +28,12 @@ def test_new_plan_stores_the_id_of_the_skill_execution() -> None:
     assert row["skill_execution_id"] == "x"
 
 
-@decision("A18")
 def test_create_plan_without_steps_raises_invalid_input() -> None:
     empty = NewPlan(name="n", research_question="q", steps=())
     with pytest.raises(InvalidInput, match="at least one step"):
         create(empty, make_context())
 
 
-@decision("A22")
 def test_condition_of_a_new_plan_names_steps_by_id() -> None:
     tied = make_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=2)
     plan = create(

@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     NOON,
     make_condition,
@@ -30,7 +29,6 @@ def test_plan_change_without_audit_entry_raises_assertion_error() -> None:
         draft.decide(None)
 
 
-@decision("A26")
 def test_audit_entries_of_a_plan_change_are_numbered_without_gaps() -> None:
     draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)

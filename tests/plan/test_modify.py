@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
@@ -135,13 +134,11 @@ def test_step_that_is_not_pending_cannot_be_removed(status: StepStatus) -> None:
     assert refusal.value.details["to"] == "removed"
 
 
-@decision("A4")
 def test_removing_the_last_open_step_completes_the_plan() -> None:
     done = modified(make_plan(make_step(S.COMPLETED), make_step()), RemoveStep(step_id(2)))
     assert done.plan.status is PlanStatus.COMPLETED
 
 
-@decision("A18")
 def test_only_step_is_removable_before_plan_starts_but_not_afterwards() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="needs at least one step"):
@@ -150,7 +147,6 @@ def test_only_step_is_removable_before_plan_starts_but_not_afterwards() -> None:
     assert (emptied.steps, emptied.status) == ((), PlanStatus.PLANNING)
 
 
-@decision("A22")
 def test_step_that_a_condition_may_skip_to_cannot_be_removed() -> None:
     condition = make_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
     plan = make_plan(make_step(), make_step(), make_step(), conditions=(condition,))
@@ -162,7 +158,6 @@ def test_step_that_a_condition_may_skip_to_cannot_be_removed() -> None:
         modified(failed, RemoveStep(step_id(3)))
 
 
-@decision("A22")
 @pytest.mark.parametrize(
     ("first", "outcome", "target"),
     [(S.COMPLETED, BranchOutcome.NOT_FIRED, 2), (S.SKIPPED, None, 2), (S.PENDING, None, 1)],
@@ -177,7 +172,6 @@ def test_step_targeted_by_condition_that_cannot_fire_is_removable(
     assert len(modified(plan, RemoveStep(step_id(target))).plan.steps) == 2
 
 
-@decision("A31")
 def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
     plan = make_plan(make_step(), make_step(), make_step())
     done = modified(plan, ReorderSteps(ids(3, 1, 2)))
@@ -196,7 +190,6 @@ def test_instructions_of_a_step_can_be_updated_in_any_status(status: StepStatus)
     assert done.touched == (step_id(1),)
 
 
-@decision("A1")
 def test_failing_a_pending_step_first_sets_status_in_progress() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
@@ -205,7 +198,6 @@ def test_failing_a_pending_step_first_sets_status_in_progress() -> None:
     assert done.plan.status is PlanStatus.EXECUTING
 
 
-@decision("A4", "A14")
 def test_failing_the_last_open_step_completes_the_plan() -> None:
     done = modified(
         make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS)), FailStep(step_id(2), "?")
@@ -216,7 +208,6 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
     assert refusal.value.code == "PLAN_TERMINAL"
 
 
-@decision("A14")
 def test_failing_a_step_with_retry_makes_the_step_pending() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
@@ -235,7 +226,6 @@ def test_failing_a_step_with_a_wrong_attempt_raises_stale_attempt() -> None:
         assert refusal.value.details["currentAttempt"] == 2
 
 
-@decision("A13")
 def test_retrying_a_failed_step_makes_the_step_pending() -> None:
     plan = make_plan(
         make_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), make_step()
@@ -247,7 +237,6 @@ def test_retrying_a_failed_step_makes_the_step_pending() -> None:
     assert done.entries[0].details["reclaimedFrom"] is None
 
 
-@decision("A13", "A15")
 def test_retrying_a_step_in_progress_fails_the_step_before_reopening() -> None:
     done = modified(make_plan(make_step(S.IN_PROGRESS), make_step()), RetryStep(step_id(1)))
     assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]

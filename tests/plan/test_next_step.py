@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
@@ -46,7 +45,6 @@ def test_next_step_of_a_closed_plan_reports_the_outcome() -> None:
     assert next_step(failed, make_context()).reply == PlanFailed("Enough.")
 
 
-@decision("A28")
 def test_next_step_during_review_returns_awaiting_review() -> None:
     plan = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
     decided = next_step(plan, make_context())
@@ -54,7 +52,6 @@ def test_next_step_during_review_returns_awaiting_review() -> None:
     assert decided.entries == ()
 
 
-@decision("A18")
 def test_next_step_of_a_plan_without_steps_returns_no_step() -> None:
     plan = make_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
@@ -62,7 +59,6 @@ def test_next_step_of_a_plan_without_steps_returns_no_step() -> None:
     assert next_step(empty, make_context()).reply == NothingPending((), ())
 
 
-@decision("A10")
 def test_next_step_returns_the_held_step_to_the_session() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     again = next_step(plan, make_context(ANN, minutes=5))
@@ -73,13 +69,11 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
     assert again.touched == (plan.steps[0].id,)
 
 
-@decision("A10")
 def test_holder_gets_a_second_step_with_argument_another() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
 
-@decision("A12")
 def test_next_step_returns_different_steps_to_different_agents() -> None:
     plan, seen = make_created_plan(3), []
     for number in range(3):
@@ -119,7 +113,6 @@ def test_step_can_go_to_any_caller_after_modify_decision(actor: Actor) -> None:
     assert ready.text.instructions.endswith("User feedback: Again.")
 
 
-@decision("A37")
 def test_next_step_updates_last_seen_time_without_an_audit_entry() -> None:
     decided = next_step(make_plan(make_step()), make_context())
     assert decided.touched

@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import ids, make_plan, make_step
 from waybook.errors import StalePlan
 from waybook.plan.model import StepId
@@ -9,7 +8,6 @@ from waybook.plan.ordering import validate_order
 PLAN = make_plan(make_step(), make_step(), make_step())
 
 
-@decision("A31")
 @pytest.mark.parametrize(
     ("named", "missing", "unknown", "repeated"),
     [

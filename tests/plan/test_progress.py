@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.plan.model import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 from waybook.plan.modify import AddSteps, modify
@@ -13,7 +12,6 @@ from waybook.plan.progress import count_done, current_step, percent, plan_outcom
 S = StepStatus
 
 
-@decision("A33")
 @given(st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
 def test_progress_percentage_is_rounded_half_up(counts: tuple[int, int]) -> None:
     done, total = counts
@@ -25,7 +23,6 @@ def test_progress_percentage_of_zero_steps_is_zero() -> None:
     assert percent(0, 0) == 0
 
 
-@decision("A19")
 def test_current_step_is_reviewed_step_otherwise_first_running_step() -> None:
     both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
@@ -34,7 +31,6 @@ def test_current_step_is_reviewed_step_otherwise_first_running_step() -> None:
     assert current_step(make_plan(make_step())) is None
 
 
-@decision("A20")
 def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
     plan = make_plan(make_step(S.FAILED), make_step(S.COMPLETED), make_step(S.SKIPPED), make_step())
     assert count_done(plan.statuses()) == 2
@@ -42,7 +38,6 @@ def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
     assert [step.order for step in plan.steps_with_status(S.PENDING)] == [4]
 
 
-@decision("A32")
 def test_adding_steps_leaves_number_of_done_steps_unchanged() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step())
     decision_ = modify(plan, (AddSteps((make_new_step(), make_new_step())),), make_context())
@@ -67,7 +62,6 @@ def test_plan_outcome_depends_on_plan_status_and_failed_steps(
     assert plan_outcome(state, steps) == outcome
 
 
-@decision("A34")
 def test_stalled_plan_is_not_closed_and_has_no_outcome() -> None:
     assert PlanStatus.STALLED not in CLOSED_PLAN
     assert plan_outcome(PlanState.STALLED, [S.IN_PROGRESS]) is None

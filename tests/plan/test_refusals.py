@@ -2,7 +2,6 @@ from collections.abc import Callable
 
 import pytest
 
-from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.errors import PlanTerminal
 from waybook.plan.draft import require_open, status_call
@@ -20,7 +19,6 @@ MUTATIONS: list[Callable[[Plan], object]] = [
 ]
 
 
-@decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_every_change_of_a_closed_plan_raises_plan_terminal(
@@ -44,7 +42,6 @@ def test_closed_plan_without_open_steps_suggests_get_plan_status() -> None:
     assert refusal.value.next_call == status_call(plan, "See how the plan ended.")
 
 
-@decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
 def test_claiming_stall_detection_and_resuming_never_change_closed_plan(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())

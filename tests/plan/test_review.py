@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     NOON,
@@ -70,7 +69,6 @@ def test_review_of_a_step_not_in_progress_is_refused(status: StepStatus) -> None
     assert refused.refusal.details["to"] == "awaiting_input"
 
 
-@decision("A28")
 def test_request_review_while_review_is_open_raises_invalid_transition() -> None:
     plan, without = make_waiting_plan(S.IN_PROGRESS), ReviewRequest(summary="?", attempt=1)
     with pytest.raises(InvalidTransition, match="only one can be open at a time"):
@@ -101,7 +99,6 @@ def test_review_request_that_violates_the_schema_is_refused() -> None:
     assert request_review(plan, step_id(1), without, make_context()).reply.result_summary is None
 
 
-@decision("A3")
 @pytest.mark.parametrize(("kind", "step"), [(K.APPROVE, "completed"), (K.SKIP, "skipped")])
 def test_approving_or_skipping_the_last_open_step_completes_the_plan(
     kind: DecisionKind, step: str
@@ -120,7 +117,6 @@ def test_plan_with_pending_steps_continues_after_approve_or_skip(kind: DecisionK
     assert open_review(done.plan) is None
 
 
-@decision("A38")
 def test_approval_stores_the_result_submitted_with_the_review_request() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     paused_plan = request_review(plan, step_id(1), REVIEW_REQUEST, make_context()).plan
@@ -128,7 +124,6 @@ def test_approval_stores_the_result_submitted_with_the_review_request() -> None:
     assert ("result_summary", {"found": 3}) in [(c.field, c.new) for c in changes_of(done)]
 
 
-@decision("A9")
 @pytest.mark.parametrize(
     ("feedback", "reason"), [(None, "rejected by pat"), ("Wrong.", "rejected by pat: Wrong.")]
 )

@@ -1,4 +1,3 @@
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
@@ -15,7 +14,6 @@ from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.settle import is_new_session, register_session, resume_session
 
 
-@decision("A27")
 def test_resuming_a_plan_records_a_new_session_only_once() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     first = resume_session(started, make_context(BOB))
@@ -25,13 +23,11 @@ def test_resuming_a_plan_records_a_new_session_only_once() -> None:
     assert again.entries == ()
 
 
-@decision("A27")
 def test_new_session_is_audited_before_the_start_of_a_step() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
 
 
-@decision("A27")
 def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     fresh = make_created_plan(actor=PAT)
     assert resume_session(fresh, make_context(BOB)).entries == ()
@@ -49,7 +45,6 @@ def test_new_session_is_not_recorded_if_unnamed_or_plan_closed() -> None:
     assert draft.decide(None).entries == ()
 
 
-@decision("A39")
 def test_session_resumes_the_same_step_on_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)

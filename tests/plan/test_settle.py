@@ -1,6 +1,5 @@
 import pytest
 
-from decision_proofs import decision
 from plan_builders import make_context, make_plan, make_step
 from waybook.plan.draft import Draft
 from waybook.plan.model import PLAN_MOVES, PlanStatus, StepStatus
@@ -16,7 +15,6 @@ def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
     return draft.plan.status
 
 
-@decision("A2")
 @pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
 def test_plan_status_changes_to_executing_before_completed(status: PlanStatus) -> None:
     assert transition_path(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
@@ -35,7 +33,6 @@ def test_plan_status_changes_only_along_documented_transitions(
     assert here is target
 
 
-@decision("A16")
 def test_plan_stays_in_planning_while_all_steps_are_pending() -> None:
     assert settled(P.PLANNING, S.PENDING, S.PENDING) is P.PLANNING
     assert settled(P.PLANNING, S.PENDING, S.IN_PROGRESS) is P.EXECUTING

@@ -2,7 +2,6 @@ from datetime import timedelta
 
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     NOON,
@@ -87,7 +86,6 @@ def test_stall_detection_sets_plan_to_stalled_and_records_minutes() -> None:
     }
 
 
-@decision("A35")
 def test_repeated_or_early_stall_detection_writes_nothing() -> None:
     late = make_context(minutes=45)
     detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), late)
@@ -97,7 +95,6 @@ def test_repeated_or_early_stall_detection_writes_nothing() -> None:
     assert detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=5)).entries == ()
 
 
-@decision("A5")
 def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert isinstance(woken.reply, NothingPending)
@@ -105,21 +102,18 @@ def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:
     assert woken.entries[0].details == {"action": "resumed"}
 
 
-@decision("A5")
 def test_last_result_sets_stalled_plan_to_executing_then_completed() -> None:
     late = make_context(minutes=60)
     done = submit(make_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
-@decision("A5")
 def test_review_request_first_sets_a_stalled_plan_to_executing() -> None:
     late = make_context(minutes=60)
     requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
 
 
-@decision("A6")
 def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
@@ -130,7 +124,6 @@ def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
     assert failed.plan.status is PlanStatus.COMPLETED
 
 
-@decision("A7")
 def test_time_awaiting_review_does_not_count_toward_a_stall() -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
     assert detect_stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
@@ -140,7 +133,6 @@ def test_time_awaiting_review_does_not_count_toward_a_stall() -> None:
     assert detect_stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
 
 
-@decision("A36")
 def test_fail_condition_sets_stalled_plan_to_executing_then_failed() -> None:
     fail = make_condition(2, "true", BranchAction.FAIL)
     plan = make_stalled_plan()._replace(conditions=(fail,))

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
@@ -70,14 +69,12 @@ def test_result_for_a_pending_step_first_sets_status_in_progress() -> None:
     assert moves_of(done, "p") == [("planning", "executing")]
 
 
-@decision("A2")
 def test_result_for_the_last_open_step_completes_the_plan() -> None:
     done = submit(make_plan(make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "p") == [("planning", "executing"), ("executing", "completed")]
     assert "completed_at" in {change.field for change in changes_of(done) if change.id == "p"}
 
 
-@decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
 def test_result_for_a_closed_step_is_refused_but_stored(status: StepStatus) -> None:
     plan = make_plan(make_step(status), make_step())
@@ -90,7 +87,6 @@ def test_result_for_a_closed_step_is_refused_but_stored(status: StepStatus) -> N
     assert late.refusal.details["artifactId"] == stored_artifact(late).id
 
 
-@decision("A11")
 @pytest.mark.parametrize("attempt", [None, 1])
 @pytest.mark.parametrize("status", [None, PlanStatus.FAILED])
 def test_repeated_result_of_the_holder_is_not_stored(
@@ -127,7 +123,6 @@ def test_result_without_attempt_is_accepted_if_step_has_no_holder() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-@decision("A8")
 @pytest.mark.parametrize("actor", [ANN, BOB])
 @pytest.mark.parametrize("attempt", [None, 1, 9])
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
@@ -164,7 +159,6 @@ def stored_artifact(late: Decision[object]) -> Change:
     return artifact
 
 
-@decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
 def test_result_of_an_older_attempt_is_refused_but_stored(status: StepStatus) -> None:
     plan = make_plan(make_step(status, attempt=2), make_step())
@@ -183,7 +177,6 @@ def test_result_of_an_older_attempt_is_refused_but_stored(status: StepStatus) ->
     assert late.touched == ()
 
 
-@decision("A15")
 def test_result_of_the_current_attempt_completes_the_step() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
     done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), make_context(BOB))
@@ -191,7 +184,6 @@ def test_result_of_the_current_attempt_completes_the_step() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-@decision("A28")
 def test_step_can_be_completed_while_another_is_in_review() -> None:
     plan = make_plan(make_step(S.AWAITING_INPUT), make_step(S.IN_PROGRESS), review=make_review(1))
     done = submit(plan, step_id(2), DONE, make_context())

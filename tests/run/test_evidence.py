@@ -1,5 +1,4 @@
 from dag_builders import make_dag, make_output, make_stage, make_step
-from decision_proofs import decision
 from plan_builders import NOON
 from run_env import make_run
 from waybook.dag.progress.report import AvailableDocument
@@ -9,7 +8,6 @@ from waybook.run.status import run_evidence
 TIME = NOON.isoformat()
 
 
-@decision("B14")
 def test_progress_data_of_a_run_omits_unstarted_stages() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert list(run_evidence(world.run)) == ["one"]

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import make_step
-from decision_proofs import decision
 from plan_builders import BOB, NOON
 from run_env import RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
@@ -70,7 +69,6 @@ def test_error_that_is_not_retryable_fails_the_job_permanently() -> None:
     assert world.step("a").failed == 1
 
 
-@decision("B8")
 def test_stage_with_a_failed_step_is_failed_despite_open_jobs() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)

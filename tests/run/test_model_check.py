@@ -9,7 +9,6 @@ import os
 import pytest
 
 from dag_builders import make_chain, make_plan_step
-from decision_proofs import decision
 from run_env import MODELS, make_stage_run
 from run_state_space import Bounds, walk
 from waybook.dag.model import JobStatus, Stage, Strategy
@@ -51,7 +50,6 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)
 
 
-@decision("B1", "B5", "B6", "B17")
 @pytest.mark.parametrize(
     ("stage", "bounds", "least"),
     [

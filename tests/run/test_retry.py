@@ -3,7 +3,6 @@ from datetime import timedelta
 import pytest
 
 from dag_builders import make_dag, make_input, make_output, make_plan_step, make_stage, make_step
-from decision_proofs import decision
 from plan_builders import NOON
 from run_env import RUN, RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
@@ -25,7 +24,6 @@ def completed_steps(world: RunEnv) -> int:
     return stage["progress"]["completedSteps"]
 
 
-@decision("B6")
 def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     world = two_steps()
     failed = [world.fail(world.claim(), retryable=False) for _ in range(2)]
@@ -105,7 +103,6 @@ def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
 
 
-@decision("B1", "B6")
 def test_regenerating_a_document_of_a_closed_step_leaves_step_closed() -> None:
     world = two_steps()
     world.work("a")

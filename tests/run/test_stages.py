@@ -2,7 +2,6 @@ import pytest
 
 from dag_builders import make_chain, make_dag, make_input, make_plan_step, make_stage, make_step
 from dag_dialectic import dialectic
-from decision_proofs import decision
 from plan_builders import NOON
 from run_env import MODELS, make_run, make_stage_run
 from waybook.dag.model import JobType, Stage, Strategy
@@ -43,7 +42,6 @@ def test_job_has_stage_step_type_and_model_of_the_step() -> None:
     assert (job.part, job.counted, job.document, job.continues) == (1, True, None, None)
 
 
-@decision("B1", "B5")
 def test_last_job_of_step_closes_step_and_opens_successors() -> None:
     world = make_run(make_fork())
     world.work("plan")
@@ -89,7 +87,6 @@ def test_step_without_any_jobs_closes_immediately() -> None:
     assert len(world.jobs("end")) == 2
 
 
-@decision("B3")
 def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     world.work()
@@ -100,7 +97,6 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-@decision("B10")
 def test_review_jobs_use_documents_of_the_previous_stage() -> None:
     review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
@@ -117,7 +113,6 @@ def test_review_jobs_use_documents_of_the_previous_stage() -> None:
     }
 
 
-@decision("B5", "B10")
 def test_dialectic_workflow_with_three_models_creates_221_claimable_jobs() -> None:
     world = make_run(dialectic(), ["alpha", "beta", "gamma"])
     made = []

@@ -1,7 +1,6 @@
 import pytest
 
 from dag_builders import make_dag, make_stage, make_step
-from decision_proofs import decision
 from plan_builders import ANN, NOON
 from run_env import MODELS, RUN, RunEnv, make_compiled_dag, make_run, make_stage_run
 from waybook.dag.model import Dag
@@ -78,7 +77,6 @@ def test_start_of_a_run_with_too_many_models_is_refused() -> None:
     assert refusal.value.details == {"limit": MAX_MODELS}
 
 
-@decision("B1", "B7")
 def test_run_with_only_skipped_steps_completes_at_the_start() -> None:
     world = make_run(
         make_stage_run(make_step("a", skip=True), make_step("b", skip=True), edges=[("a", "b")])
@@ -103,7 +101,6 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
     assert (fed.feedback, fed.feedback_at, fed.feedback_by) == ("Shorter.", NOON, "pat")
 
 
-@decision("B16")
 def test_feedback_with_other_models_changes_only_the_next_stage() -> None:
     world = make_run(two_stages())
     world.work()
@@ -209,7 +206,6 @@ def test_stage_with_incomplete_second_predecessor_does_not_start() -> None:
         world.begin("end")
 
 
-@decision("B10")
 def test_stage_with_two_predecessors_uses_the_documents_of_both() -> None:
     world = through_the_top()
     world.work()

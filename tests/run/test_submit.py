@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import make_input, make_output, make_plan_step, make_step
-from decision_proofs import decision
 from plan_builders import BOB, NOON
 from run_env import MODELS, RunEnv, make_run, make_stage_run
 from run_row_store import changes_of
@@ -132,7 +131,6 @@ def test_result_for_a_failed_job_is_refused_but_stored() -> None:
     assert world.documents("a") == []
 
 
-@decision("B5")
 def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
     world = single_job()
     job = world.claim()
