@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from waybook.core.ids import is_id
 from waybook.core.usage import Totals
-from waybook.store.driver.queries import BATCH_SIZE, Ids, Row, Rows, Statement, is_uuid, load
+from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, is_uuid, load
 
 MAX_COUNTED = 2_000
 _MAX_TITLE_LENGTH = 120
@@ -62,12 +62,22 @@ class DayUsageRow(NamedTuple):
 
 
 _HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since"
-_NAME_COLUMNS = "kind id name number work_id"
+
+
+class NameRow(NamedTuple):
+    kind: str
+    id: str
+    name: str
+    #: Position of the step in its plan. None if the row is not a step.
+    number: int | None
+    work_id: str | None
+
+
 SQL = load(
     "agents",
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
     **dict.fromkeys(("held_steps", "held_jobs"), _HELD_COLUMNS),
-    **dict.fromkeys(("names", "runs_named"), _NAME_COLUMNS),
+    **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts="started completed failed reviews entries",
     usage_by_agent=AgentUsageRow,
     usage_by_day=DayUsageRow,
@@ -115,5 +125,5 @@ def names_statement(ids: Collection[str]) -> Statement:
     )
 
 
-def read_names(rows: Iterable[Row]) -> Mapping[str, Row]:
+def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:
     return {row.id: row for row in rows}

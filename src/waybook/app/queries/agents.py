@@ -19,11 +19,11 @@ from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
 from waybook.store.agents import AgentKey as StoredKey
-from waybook.store.agents import AgentRow
+from waybook.store.agents import AgentRow, NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Row, is_uuid
 
-RowName: TypeAlias = Row
+RowName: TypeAlias = NameRow
 Names: TypeAlias = Mapping[str, RowName]
 _ITEM_FIELDS: Final = ("stepId", "jobId")
 _NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
