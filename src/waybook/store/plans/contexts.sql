@@ -66,7 +66,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
                               where s.org_id = :org and s.id = %(step_id)s::text)
          order by m.created_at desc, m.id desc
         offset %(offset)s limit 40) n
-  join artifact a on a.org_id = :org and a.id = n.id
+  cross join lateral (select x.* from artifact x where x.org_id = :org and x.id = n.id offset 0) a
  order by a.created_at desc, a.id desc;
 
 -- name: artifacts_by_id
