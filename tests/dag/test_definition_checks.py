@@ -14,7 +14,7 @@ from dag_builders import (
     make_stage,
     make_step,
 )
-from waybook.dag.definitions.checks import MAX_TEMPLATE_LENGTH, definition_errors
+from waybook.dag.definitions.checks import MAX_TEMPLATE_LENGTH, check_structure
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy
 
@@ -25,7 +25,7 @@ STEPS_AT = "stages[0].recipe.steps"
 
 
 def faults_in(dag: Dag) -> Faults:
-    return [(fault.name, fault.at) for fault in definition_errors(dag)]
+    return [(fault.name, fault.at) for fault in check_structure(dag)[0]]
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
@@ -34,13 +34,13 @@ def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
 
 
 def only_fault(dag: Dag, name: str) -> Diagnostic:
-    (error,) = (fault for fault in definition_errors(dag) if fault.name == name)
+    (error,) = (fault for fault in check_structure(dag)[0] if fault.name == name)
     return error
 
 
 @given(dag=dags())
 def test_definition_check_reports_no_errors_for_a_valid_definition(dag: Dag) -> None:
-    assert definition_errors(dag) == []
+    assert check_structure(dag)[0] == []
 
 
 DANGLING = make_stage("two", make_step("a"), edges=[("a", "x")])
@@ -134,7 +134,7 @@ def test_first_input_of_per_document_step_needs_a_unique_producer(
 
 def test_per_document_step_may_be_first_in_a_later_stage() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
-    assert definition_errors(dag) == []
+    assert check_structure(dag)[0] == []
 
 
 @pytest.mark.parametrize(
@@ -216,4 +216,4 @@ def test_definition_check_accepts_ten_thousand_steps() -> None:
     steps = [make_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
     edges = [*make_chain(*keys), *zip(keys, keys[7:], strict=False)]
     dag = make_dag(Stage("one", "One", Recipe(tuple(steps), tuple(edges))))
-    assert definition_errors(dag) == []
+    assert check_structure(dag)[0] == []

@@ -4,7 +4,7 @@ import pytest
 
 from dag_builders import make_chain, make_dag, make_input, make_plan_step, make_stage, make_step
 from dag_runs import make_stage_run
-from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.checks import check_structure
 from waybook.dag.expansion.inputs import (
     Document,
     index_documents,
@@ -109,19 +109,19 @@ def stage_of(*steps: RecipeStep) -> Dag:
     ],
 )
 def test_item_step_without_a_valid_list_is_refused(dag: Dag, expected: str) -> None:
-    (error,) = definition_errors(dag)
+    (error,) = check_structure(dag)[0]
     assert error.name == "item_list"
     assert error.at.startswith("stages[0].recipe.steps[")
     assert expected in error.message
 
 
 def test_max_items_on_a_step_without_items_is_refused() -> None:
-    (error,) = definition_errors(stage_of(make_step("read", max_items=3)))
+    (error,) = check_structure(stage_of(make_step("read", max_items=3)))[0]
     assert (error.name, error.at) == ("max_items", "stages[0].recipe.steps[0].maxItems")
 
 
 def test_item_step_without_edge_from_the_list_step_is_refused() -> None:
-    (error,) = definition_errors(make_dag(make_stage("one", FIND, READ)))
+    (error,) = check_structure(make_dag(make_stage("one", FIND, READ)))[0]
     assert error.name == "hidden_dependency"
 
 

@@ -12,7 +12,7 @@ from run_row_store import LEASE, RunRowStore, changes_of
 from waybook.core.changes import Change
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.core.usage import Usage
-from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.checks import check_structure
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage
 from waybook.dag.progress.report import Report
@@ -39,7 +39,7 @@ WORKERS = (ANN, BOB)
 
 
 def make_compiled_dag(dag: Dag) -> CompiledDag:
-    assert definition_errors(dag) == []
+    assert check_structure(dag)[0] == []
     return CompiledDag(dag, graphs_of(dag), version=3)
 
 

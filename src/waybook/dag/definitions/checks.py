@@ -6,7 +6,9 @@ run's input, or the only document of a PLAN step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from itertools import islice
+from operator import or_
 
 from waybook.dag.definitions.schema_check import MAX_ERRORS
 from waybook.dag.diagnostics import Diagnostic, quote_name
@@ -20,22 +22,26 @@ from waybook.dag.graph import (
     primary_source_candidates,
     producers,
 )
-from waybook.dag.model import Dag, Input, JobType, RecipeStep, Stage, Strategy
+from waybook.dag.model import Dag, JobType, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
 
-def _item_list_errors(dag: Dag, graphs: Mapping[str, Graph]) -> Iterator[Diagnostic]:
+def _steps(dag: Dag) -> Iterator[tuple[str, Stage, RecipeStep]]:
     for number, stage in enumerate(dag.stages):
         for place, step in enumerate(stage.recipe.steps):
-            where = f"stages[{number}].recipe.steps[{place}]"
-            if step.strategy in ITEM_STRATEGIES:
-                message = _list_error(dag, stage, step, graphs)
-                if message is not None:
-                    at = f"{where}.inputsRequired" + ("[0]" if step.inputs else "")
-                    yield Diagnostic("item_list", at, f"{quote_name(step.key)} {message}")
-            elif step.max_items is not None:
-                message = f"{quote_name(step.key)} is not split by items, so it has no maxItems"
-                yield Diagnostic("max_items", f"{where}.maxItems", message)
+            yield f"stages[{number}].recipe.steps[{place}]", stage, step
+
+
+def _item_list_errors(dag: Dag, graphs: Mapping[str, Graph]) -> Iterator[Diagnostic]:
+    for where, stage, step in _steps(dag):
+        name = quote_name(step.key)
+        if step.strategy in ITEM_STRATEGIES:
+            if message := _list_error(dag, stage, step, graphs):
+                at = f"{where}.inputsRequired" + ("[0]" if step.inputs else "")
+                yield Diagnostic("item_list", at, f"{name} {message}")
+        elif step.max_items is not None:
+            message = f"{name} is not split by items, so it has no maxItems"
+            yield Diagnostic("max_items", f"{where}.maxItems", message)
 
 
 def _list_error(
@@ -72,49 +78,29 @@ _Bits = int
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
     """Yield an error for each required document that no earlier step of the stage produces."""
-    if not any(step.inputs for step in stage.recipe.steps):
-        return
-    makers = producers(stage)
+    makers = producers(stage) if any(step.inputs for step in stage.recipe.steps) else {}
     needs = [
-        (number, place, step.key, document)
+        (f"{at}.steps[{number}].inputsRequired[{place}]", step.key, wanted.document_key)
         for number, step in enumerate(stage.recipe.steps)
-        for place, document in _needs(step, stage.slug)
-        if document in makers
+        for place, wanted in enumerate(step.inputs or ())
+        if wanted.required and wanted.stage in {None, stage.slug} and wanted.document_key in makers
     ]
     if not needs:
         return
-    bit = {key: 1 << place for place, key in enumerate(graph.order)}
-    upto = _upto(graph, bit)
-    made = {key: _joined(makers[key], bit) for key in {document for *_, document in needs}}
-    for number, place, key, document in needs:
+    bit: dict[str, _Bits] = {key: 1 << place for place, key in enumerate(graph.order)}
+    upto: dict[str, _Bits] = {}
+    for key in graph.order:
+        before = (upto[source] for source in graph.predecessors[key])
+        upto[key] = reduce(or_, before, bit[key])
+    made = {
+        document: sum(bit[maker] for maker in makers[document])
+        for document in {document for *_, document in needs}
+    }
+    for where, key, document in needs:
         if not made[document] & (upto[key] ^ bit[key]):
-            where = f"{at}.steps[{number}].inputsRequired[{place}]"
             why = _dependency_message(key, makers[document], bit, upto)
             message = f"{quote_name(key)} needs {quote_name(document)}{why}"
             yield Diagnostic("hidden_dependency", where, message)
-
-
-def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
-    for place, wanted in enumerate(step.inputs or ()):
-        if wanted.required and wanted.stage in {None, slug}:
-            yield place, wanted.document_key
-
-
-def _upto(graph: Graph, bit: Mapping[str, _Bits]) -> Mapping[str, _Bits]:
-    upto: dict[str, _Bits] = {}
-    for key in graph.order:
-        bits = bit[key]
-        for source in graph.predecessors[key]:
-            bits |= upto[source]
-        upto[key] = bits
-    return upto
-
-
-def _joined(keys: tuple[str, ...], bit: Mapping[str, _Bits]) -> _Bits:
-    bits = 0
-    for key in keys:
-        bits |= bit[key]
-    return bits
 
 
 def _dependency_message(
@@ -183,30 +169,19 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
     if stuck:
         around = find_cycle(before, stuck)
         yield Diagnostic("stage_cycle", "transitions", f"the stages form a cycle: {around}")
-    entries = [quote_name(slug) for slug in slugs if not before[slug]]
-    if entries[1:]:
-        message = (
-            "exactly one stage must be the first, but no transition leads to any of "
-            f"{', '.join(entries)}"
-        )
-        yield Diagnostic("several_entries", "transitions", message)
-    ends = [quote_name(slug) for slug in slugs if not dag.after(slug)]
-    if ends[1:]:
-        message = (
-            "exactly one stage must be the last, but no transition leads from any of "
-            f"{', '.join(ends)}"
-        )
-        yield Diagnostic("several_terminals", "transitions", message)
+    for name, place, leads, ends in (
+        ("several_entries", "first", "leads to", [slug for slug in slugs if not before[slug]]),
+        ("several_terminals", "last", "leads from", [s for s in slugs if not dag.after(s)]),
+    ):
+        if ends[1:]:
+            names = ", ".join(map(quote_name, ends))
+            message = f"exactly one stage must be the {place}, but no transition {leads} any of"
+            yield Diagnostic(name, "transitions", f"{message} {names}")
 
 
 #: Maximum total length of a definition's templates, which limits the time for checking them.
 MAX_TEMPLATE_LENGTH = 1 << 19
 _TEMPLATE_OVERHEAD = 512
-
-
-def definition_errors(dag: Dag) -> list[Diagnostic]:
-    errors, _ = check_structure(dag)
-    return errors
 
 
 def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
@@ -268,16 +243,16 @@ def _stage_errors(
     known = {None, stage.slug} | before.get(stage.slug, slugs)
     for step_place, step in enumerate(stage.recipe.steps):
         for place, wanted in enumerate(step.inputs or ()):
-            if wanted.stage not in known:
-                where = f"{at}.steps[{step_place}].inputsRequired[{place}].stage"
-                yield _stage_fault(wanted, stage, slugs, where)
-
-
-def _stage_fault(wanted: Input, stage: Stage, slugs: set[str], where: str) -> Diagnostic:
-    if wanted.stage not in slugs:
-        return Diagnostic("unknown_stage", where, f"there is no stage {quote_name(wanted.stage)}")
-    message = f"no transitions lead from {quote_name(wanted.stage)} to {quote_name(stage.slug)}"
-    return Diagnostic("later_stage", where, f"{message}, so its documents are not available")
+            if wanted.stage in known:
+                continue
+            where = f"{at}.steps[{step_place}].inputsRequired[{place}].stage"
+            named = quote_name(wanted.stage)
+            if wanted.stage not in slugs:
+                yield Diagnostic("unknown_stage", where, f"there is no stage {named}")
+            else:
+                message = f"no transitions lead from {named} to {quote_name(stage.slug)}"
+                message += ", so its documents are not available"
+                yield Diagnostic("later_stage", where, message)
 
 
 def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
@@ -296,15 +271,9 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
-    for place, stage in enumerate(dag.stages):
-        for number, step in enumerate(stage.recipe.steps):
-            where = f"stages[{place}].recipe.steps[{number}]"
-            if "{" in step.prompt:
-                yield f"{where}.prompt", step.prompt, TemplateKind.PROMPT
-            for output_number, output in enumerate(step.outputs):
-                if output.render and "{" in output.render:
-                    yield (
-                        f"{where}.outputs[{output_number}].render",
-                        output.render,
-                        TemplateKind.DOCUMENT,
-                    )
+    for where, _, step in _steps(dag):
+        if "{" in step.prompt:
+            yield f"{where}.prompt", step.prompt, TemplateKind.PROMPT
+        for number, output in enumerate(step.outputs):
+            if output.render and "{" in output.render:
+                yield f"{where}.outputs[{number}].render", output.render, TemplateKind.DOCUMENT

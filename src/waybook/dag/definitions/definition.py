@@ -25,7 +25,7 @@ from waybook.dag.model import (
 )
 from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
-Raw = Mapping[str, object]
+Raw = Mapping[str, Any]
 
 #: A lookup in these tables is ten times as fast as calling the class of the enumeration.
 _JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
@@ -33,12 +33,8 @@ _STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy i
 
 
 def definition_schema() -> dict[str, object]:
-    text = (
-        files("waybook.dag.definitions")
-        .joinpath("definition.schema.json")
-        .read_text(encoding="utf-8")
-    )
-    return cast("dict[str, object]", json.loads(text))
+    file = files("waybook.dag.definitions").joinpath("definition.schema.json")
+    return cast("dict[str, object]", json.loads(file.read_text(encoding="utf-8")))
 
 
 @cache
@@ -137,86 +133,67 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
     }
 
 
-def _dag(raw: Raw) -> Dag:
-    slug = _text(raw, "slug")
-    stages = tuple(map(_stage, _list(raw, "stages")))
+def _given(raw: Raw) -> Raw:
+    """Return the properties that are not null. A null property counts as missing."""
+    return {name: value for name, value in raw.items() if value is not None}
+
+
+def _dag(data: Raw) -> Dag:
+    raw = _given(data)
+    stages = tuple(map(_stage, raw["stages"]))
+    linked = [{"from": before.slug, "to": after.slug} for before, after in pairwise(stages)]
     return Dag(
-        slug=slug,
-        name=_text(raw, "name", slug),
-        description=_text(raw, "description"),
+        slug=raw["slug"],
+        name=raw.get("name", raw["slug"]),
+        description=raw.get("description", ""),
         stages=stages,
         transitions=tuple(
-            (Transition(previous.slug, other.slug) for previous, other in pairwise(stages))
-        )
-        if raw.get("transitions") is None
-        else tuple(
-            Transition(_text(each, "from"), _text(each, "to"), _text(each, "condition"))
-            for each in _list(raw, "transitions")
+            Transition(way["from"], way["to"], way.get("condition", ""))
+            for way in map(_given, raw.get("transitions", linked))
         ),
     )
 
 
-def _stage(raw: Raw) -> Stage:
-    slug = _text(raw, "slug")
-    return Stage(slug, _text(raw, "name", slug), _recipe(cast("Raw", raw["recipe"])))
-
-
-def _recipe(raw: Raw) -> Recipe:
-    steps = enumerate(_list(raw, "steps"), start=1)
-    edges = cast("Sequence[tuple[str, str]]", raw.get("edges") or ())
-    return Recipe(
-        tuple(_step(step, place) for place, step in steps),
-        tuple((source, target) for source, target in edges),
-    )
+def _stage(data: Raw) -> Stage:
+    raw, recipe = _given(data), _given(data["recipe"])
+    steps = tuple(_step(_given(step), place) for place, step in enumerate(recipe["steps"], 1))
+    edges = tuple((source, target) for source, target in recipe.get("edges", ()))
+    return Stage(raw["slug"], raw.get("name", raw["slug"]), Recipe(steps, edges))
 
 
 def _step(raw: Raw, place: int) -> RecipeStep:
-    key = _text(raw, "stepKey")
-    number = raw.get("stepNumber")
-    inputs = raw.get("inputsRequired")
+    key, group = raw["stepKey"], raw.get("parallelGroup")
+    inputs = [
+        Input(
+            document_key=wanted["documentKey"],
+            stage=wanted.get("stage"),
+            required=wanted.get("required") is not False,
+        )
+        for wanted in raw.get("inputsRequired", ())
+    ]
     return RecipeStep(
         key=key,
-        number=place if number is None else int(cast("int", number)),
-        name=_text(raw, "name", key),
+        number=int(raw.get("stepNumber", place)),
+        name=raw.get("name", key),
         job_type=_JOB_TYPES[raw["jobType"]],
         strategy=_STRATEGIES[raw["granularityStrategy"]],
-        output_type=_text(raw, "outputType", key),
-        inputs=None if inputs is None else tuple(map(_input, _list(raw, "inputsRequired"))),
-        outputs=tuple(map(_output, _list(raw, "outputs"))) if "outputs" in raw else (),
-        parallel_group=_group(raw.get("parallelGroup")),
-        prompt=_text(raw, "prompt"),
-        skip=bool(raw.get("skip")),
-        max_items=None if raw.get("maxItems") is None else int(cast("int", raw["maxItems"])),
+        output_type=raw.get("outputType", key),
+        inputs=tuple(inputs) if "inputsRequired" in raw else None,
+        outputs=tuple(
+            Output(document_key=output["documentKey"], render=_template(output.get("render")))
+            for output in raw.get("outputs", ())
+        ),
+        parallel_group=int(group) if isinstance(group, float) else group,
+        prompt=raw.get("prompt", ""),
+        skip=raw.get("skip", False),
+        max_items=int(raw["maxItems"]) if "maxItems" in raw else None,
     )
 
 
-def _group(raw: object) -> int | str | None:
-    return int(raw) if isinstance(raw, float) else cast("int | str | None", raw)
-
-
-def _input(raw: Raw) -> Input:
-    stage = cast("str | None", raw.get("stage"))
-    required = raw.get("required") is not False
-    return Input(document_key=_text(raw, "documentKey"), stage=stage, required=required)
-
-
-def _output(raw: Raw) -> Output:
-    return Output(document_key=_text(raw, "documentKey"), render=_template(raw.get("render")))
-
-
-def _template(value: object) -> str | None:
-    if value is None or value is False:
-        return None
-    return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)
-
-
-def _text(raw: Raw, name: str, default: str = "") -> str:
-    value = raw.get(name)
-    return default if value is None else cast("str", value)
-
-
-def _list(raw: Raw, name: str) -> Sequence[Raw]:
-    return cast("Sequence[Raw]", raw.get(name) or ())
+def _template(value: str | bool | None) -> str | None:  # noqa: FBT001 - a value, not a flag
+    if value is True or value == "":
+        return DEFAULT_DOCUMENT
+    return value or None
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
@@ -225,20 +202,20 @@ def write_definition(dag: Dag) -> dict[str, object]:
         "name": dag.name,
         **_unless_empty(description=dag.description),
         "stages": [
-            {"slug": stage.slug, "name": stage.name, "recipe": _recipe_json(stage.recipe)}
+            {
+                "slug": stage.slug,
+                "name": stage.name,
+                "recipe": {
+                    "steps": [_step_json(step) for step in stage.recipe.steps],
+                    "edges": [[source, target] for source, target in stage.recipe.edges],
+                },
+            }
             for stage in dag.stages
         ],
         "transitions": [
             {"from": way.source, "to": way.target, **_unless_empty(condition=way.condition)}
             for way in dag.transitions
         ],
-    }
-
-
-def _recipe_json(recipe: Recipe) -> dict[str, object]:
-    return {
-        "steps": [_step_json(step) for step in recipe.steps],
-        "edges": [[source, target] for source, target in recipe.edges],
     }
 
 
