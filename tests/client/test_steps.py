@@ -425,9 +425,9 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 async def beat_often(job: Job) -> None:
     """Send heartbeats often, so that the client soon notices that it has lost the job."""
-    await job._heartbeat.stop()
-    job._heartbeat._interval_seconds = 0.01
-    job._heartbeat.start()
+    await job._stop_heartbeat()
+    job._heartbeat_seconds = 0.01
+    job._start_heartbeat()
 
 
 async def test_read_input_of_client_job_returns_the_full_text(

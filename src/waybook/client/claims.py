@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 from types import TracebackType
@@ -21,48 +21,6 @@ _MAX_REASON_LENGTH = 500
 TASK_NAME = "waybook-heartbeat"
 
 log = logging.getLogger(__name__)
-
-
-class _Heartbeat:
-    def __init__(
-        self,
-        beat: Callable[[], Awaitable[None]],
-        interval_seconds: float,
-        on_lost: Callable[[WaybookError], None],
-    ) -> None:
-        """Call `beat` at intervals in the background, until it is refused. Then call `on_lost`."""
-        self._beat = beat
-        self._interval_seconds = interval_seconds
-        self._on_lost = on_lost
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self._task is not None and not self._task.done()
-
-    def start(self) -> None:
-        if not self.is_running:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
-
-    async def stop(self) -> None:
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        # Use `asyncio.wait`, because `await task` would raise the CancelledError of the heartbeat.
-        await asyncio.wait([task])
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_seconds)
-            try:
-                await self._beat()
-            except (NotFound, Refused) as error:
-                self._on_lost(error)
-                return
-            except WaybookError as error:
-                # A claim survives a missed heartbeat, so the work continues during a server outage.
-                log.warning("heartbeat failed, next one in %g s: %s", self._interval_seconds, error)
 
 
 class Caller(Protocol):
@@ -94,13 +52,18 @@ class Claim(ABC):
     """
 
     KIND: str
+    #: Tool that claims a step or job.
+    TOOL: str
+    #: Id of the step or job.
+    id: str
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         self.reply = reply
         self._caller = caller
         self._session_id = terms.session_id
         self._on_error: OnError = terms.on_error
-        self._heartbeat = _Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
+        self._heartbeat_seconds = terms.heartbeat_seconds
+        self._heartbeat: asyncio.Task[None] | None = None
         self._state = State.HELD
         self._loss: WaybookError | None = None
         #: Whether the agent already knows from an error that the claim is lost.
@@ -108,6 +71,8 @@ class Claim(ABC):
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
+        #: Whether this session had this claim before, or a reviewer returned the step.
+        self.is_resumed = bool(reply.get("resumed"))
 
     @property
     def is_held(self) -> bool:
@@ -116,7 +81,7 @@ class Claim(ABC):
     async def __aenter__(self) -> Self:
         self._task = asyncio.current_task()
         self._canceling = self._task.cancelling() if self._task else 0
-        self._heartbeat.start()
+        self._start_heartbeat()
         return self
 
     async def __aexit__(
@@ -138,7 +103,7 @@ class Claim(ABC):
 
         If the claim is lost, the next `submit` reports the loss.
         """
-        self._heartbeat.start()
+        self._start_heartbeat()
         try:
             yield
         except BaseException as error:
@@ -153,7 +118,7 @@ class Claim(ABC):
             NotSubmitted: the claim is still held, although its work ended without an error.
             HoldLost: the claim was lost, and no earlier error reported this.
         """
-        await self._heartbeat.stop()
+        await self._stop_heartbeat()
         if self._state is State.LOST and error is None and not self._loss_is_reported:
             raise self._hold_lost() from self._loss
         if not self.is_held:
@@ -194,8 +159,8 @@ class Claim(ABC):
 
         A later heartbeat would be refused and look like a lost claim.
         """
-        is_beating = self._heartbeat.is_running
-        await self._heartbeat.stop()
+        is_beating = self._heartbeat is not None and not self._heartbeat.done()
+        await self._stop_heartbeat()
         try:
             yield
         except StaleAttempt as error:
@@ -203,26 +168,40 @@ class Claim(ABC):
             raise
         except Exception:
             if is_beating:
-                self._heartbeat.start()
+                self._start_heartbeat()
             raise
 
-    def _mark_ended(self) -> None:
-        self._state = State.ENDED
+    def _start_heartbeat(self) -> None:
+        if self._heartbeat is None or self._heartbeat.done():
+            self._heartbeat = asyncio.create_task(self._send_heartbeats(), name=TASK_NAME)
 
-    def _lose(self, error: WaybookError) -> None:
-        self._state, self._loss = State.LOST, error
-        if self._task is not None:
-            self._was_interrupted = True
-            self._task.cancel()
+    async def _stop_heartbeat(self) -> None:
+        task, self._heartbeat = self._heartbeat, None
+        if task is not None:
+            task.cancel()
+            # `await task` would raise the CancelledError of the heartbeat.
+            await asyncio.wait([task])
+
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats until one is refused, which means that the claim is lost."""
+        while True:
+            await asyncio.sleep(self._heartbeat_seconds)
+            try:
+                await self._beat()
+            except (NotFound, Refused) as error:
+                self._state, self._loss = State.LOST, error
+                if self._task is not None:
+                    self._was_interrupted = True
+                    self._task.cancel()
+                return
+            except WaybookError as error:
+                # A claim survives a missed heartbeat, so the work continues during a server outage.
+                seconds = self._heartbeat_seconds
+                log.warning("heartbeat failed, next one in %g s: %s", seconds, error)
 
     def _hold_lost(self) -> HoldLost:
         why = self._loss.message if self._loss else "it ended"
         return HoldLost(f"{self.KIND} {self.id}, attempt {self.attempt}, is not yours now: {why}")
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """Return the id of the step or job."""
 
     @property
     def attempt(self) -> int:

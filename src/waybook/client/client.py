@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Literal, NotRequired, Self, TypedDict, TypeVar, cast
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict, TypeVar, cast
 
 from waybook.client.claims import Claim, ClaimTerms, new_key
 from waybook.client.connection import Connection, HttpConnection, Retry, call_with_retries
@@ -247,8 +247,8 @@ class Client:
             NotSubmitted: the block ended without a result.
             HoldLost: the step was taken back or taken over; the block was canceled.
         """
-        claim = _Claiming(Step, "get_next_step", {"planId": plan_id}, session_id, on_error, "idle")
-        async with await self._claim(claim) as step:
+        terms = self._terms(session_id, on_error)
+        async with await self._claim(Step, {"planId": plan_id}, terms) as step:
             yield step
 
     def steps(
@@ -268,8 +268,7 @@ class Client:
             NothingReady: the plan failed, or only failed steps are left.
             NotSubmitted: the work on a step ended without a result.
         """
-        named = {"planId": plan_id}
-        return self._each(_Claiming(Step, "get_next_step", named, session_id, on_error, until))
+        return self._each(Step, {"planId": plan_id}, self._terms(session_id, on_error), until)
 
     @asynccontextmanager
     async def job(
@@ -290,9 +289,8 @@ class Client:
             NotSubmitted: the block ended without a result.
             HoldLost: another worker took the job over; the block was canceled.
         """
-        wanted = _without_none(runId=run_id, modelId=model)
-        claim = _Claiming(Job, "get_next_job", wanted, session_id, on_error, "idle")
-        async with await self._claim(claim) as job:
+        terms = self._terms(session_id, on_error)
+        async with await self._claim(Job, _without_none(runId=run_id, modelId=model), terms) as job:
             yield job
 
     def jobs(
@@ -314,68 +312,65 @@ class Client:
             NotSubmitted: the work on a job ended without a result.
         """
         wanted = _without_none(runId=run_id, modelId=model)
-        return self._each(_Claiming(Job, "get_next_job", wanted, session_id, on_error, until))
+        return self._each(Job, wanted, self._terms(session_id, on_error), until)
 
-    async def _each(self, wanted: "_Claiming[_ClaimT]") -> AsyncGenerator[_ClaimT, None]:
+    def _terms(self, session_id: str | None, on_error: OnError) -> ClaimTerms:
+        return ClaimTerms(session_id or self.session_id, on_error, self._heartbeat_seconds)
+
+    async def _each(
+        self, kind: type[_ClaimT], wanted: Mapping[str, object], terms: ClaimTerms, until: Until
+    ) -> AsyncGenerator[_ClaimT, None]:
         while True:
             try:
-                claim = await self._claim(wanted)
+                claim = await self._claim(kind, wanted, terms, waits=until == "complete")
             except NothingReady as nothing:
                 if nothing.status in COMPLETE:
                     return
                 if _is_final(nothing.reply):
                     raise
-                if wanted.until == "idle":
+                if until == "idle":
                     return
                 await asyncio.sleep(nothing.reply["retryAfterSeconds"])
                 continue
             async with claim.in_loop():
                 yield claim
 
-    async def _claim(self, wanted: "_Claiming[_ClaimT]") -> _ClaimT:
+    async def _claim(
+        self,
+        kind: type[_ClaimT],
+        wanted: Mapping[str, object],
+        terms: ClaimTerms,
+        *,
+        waits: bool = False,
+    ) -> _ClaimT:
         """Claim a step or job, or get back one that this session held before a restart.
 
-        If nothing is ready, wait at the server, unless the plan or run is complete.
+        If nothing is ready and `waits` is set, wait at the server, unless the work is complete.
         """
-        session = wanted.session_id or self.session_id
-        named = {**wanted.named, "sessionId": session}
-        claims = self._claims[session, str(named.get("planId") or named.get("runId"))]
-        terms = ClaimTerms(session, wanted.on_error, self._heartbeat_seconds)
+        named = {**wanted, "sessionId": terms.session_id}
+        claims = self._claims[terms.session_id, str(named.get("planId") or named.get("runId"))]
         # Make one claim call at a time, because concurrent calls of a session would get the same
         # step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
-            is_another = bool(claims.held or claims.waiting)
-            more = {"another": True} if is_another else {}
-            reply = await self.call(wanted.tool, **named, **more)
+            more = {"another": True} if claims.held or claims.waiting else {}
+            reply = await self.call(kind.TOOL, **named, **more)
             if reply["status"] in READY:
-                claims.held.append(claim := wanted.kind(self, reply, terms))
+                claims.held.append(claim := kind(self, reply, terms))
                 return claim
-        if wanted.until == "idle" or not self._wait_seconds or _is_final(reply):
+        if not waits or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
         # Wait without the lock, so that other calls of the session can proceed.
         claims.waiting += 1
         try:
             seconds = self._wait_seconds
-            reply = await self.call(wanted.tool, **named, another=True, waitSeconds=seconds)
-            if reply["status"] in READY:
-                claims.held.append(claim := wanted.kind(self, reply, terms))
-                return claim
+            reply = await self.call(kind.TOOL, **named, another=True, waitSeconds=seconds)
         finally:
             claims.waiting -= 1
-        raise NothingReady(reply)
-
-
-@dataclass(frozen=True, slots=True)
-class _Claiming(Generic[_ClaimT]):
-    """Request of a session for steps of a plan or jobs of a run."""
-
-    kind: Callable[[Client, Mapping[str, Any], ClaimTerms], _ClaimT]
-    tool: str
-    named: Mapping[str, object]
-    session_id: str | None
-    on_error: OnError
-    until: Until
+        if reply["status"] not in READY:
+            raise NothingReady(reply)
+        claims.held.append(claim := kind(self, reply, terms))
+        return claim
 
 
 def _is_final(reply: Mapping[str, Any]) -> bool:

@@ -2,9 +2,10 @@
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -13,10 +14,12 @@ from waybook.client.errors import Unreachable, error_in_answer, permanent_failur
 from waybook.errors import Busy, RateLimited, WaybookError
 
 
-class Connection(Protocol):
+class Connection(ABC):
     """Connection to a server. Several requests may be open at the same time."""
 
     url: str
+    #: Seconds per attempt.
+    timeout: float
 
     async def ask(
         self,
@@ -34,7 +37,19 @@ class Connection(Protocol):
             Unreachable: there was no answer.
             WaybookError: the answer is an error; the subclass depends on the error.
         """
+        seconds = waiting + (self.timeout if left is None else min(self.timeout, left))
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._send(method, params)
+        except TimeoutError as error:
+            raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
+        except (OSError, httpx2.HTTPError) as error:
+            raise Unreachable(f"cannot reach {self.url}: {error}") from error
 
+    @abstractmethod
+    async def _send(self, method: str, params: dict[str, object]) -> dict[str, Any]: ...
+
+    @abstractmethod
     async def close(self) -> None: ...
 
 
@@ -44,7 +59,7 @@ REVISION = "2025-11-25"
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
-class HttpConnection:
+class HttpConnection(Connection):
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         """Prepare requests to the server at this URL. `timeout` is in seconds per attempt."""
         self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
@@ -54,27 +69,13 @@ class HttpConnection:
             "mcp-protocol-version": REVISION,
             **({"authorization": f"Bearer {token}"} if token else {}),
         }
-        self._http = httpx2.AsyncClient(headers=headers, timeout=timeout)
+        self._http = httpx2.AsyncClient(headers=headers, timeout=None)  # `ask` limits the time.
         self._last_id = 0
 
-    async def ask(
-        self,
-        method: str,
-        params: dict[str, object],
-        left: float | None = None,
-        *,
-        waiting: float = 0.0,
-    ) -> dict[str, Any]:
+    async def _send(self, method: str, params: dict[str, object]) -> dict[str, Any]:
         self._last_id += 1
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        seconds = waiting + (self.timeout if left is None else min(self.timeout, left))
-        try:
-            async with asyncio.timeout(seconds):
-                response = await self._http.post(self.url, json=message, timeout=seconds)
-        except TimeoutError as error:
-            raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
-        except httpx2.HTTPError as error:
-            raise Unreachable(f"cannot reach {self.url}: {error}") from error
+        response = await self._http.post(self.url, json=message)
         try:
             answer = response.json()
         except ValueError as error:

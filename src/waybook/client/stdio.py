@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from waybook.client.connection import REVISION
+from waybook.client.connection import REVISION, Connection
 from waybook.client.errors import Unreachable, error_in_answer
 
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
@@ -18,7 +18,7 @@ MAX_EXIT_SECONDS: Final = 10.0
 _CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
 
 
-class StdioConnection:
+class StdioConnection(Connection):
     def __init__(
         self, *command: str, timeout: float = 60.0, env: Mapping[str, str] | None = None
     ) -> None:
@@ -29,27 +29,13 @@ class StdioConnection:
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"
-        self._timeout = timeout
+        self.timeout = timeout
         self._env = env
         self._starting = asyncio.Lock()
         self._server: _Server | None = None
 
-    async def ask(
-        self,
-        method: str,
-        params: dict[str, object],
-        left: float | None = None,
-        *,
-        waiting: float = 0.0,
-    ) -> dict[str, Any]:
-        seconds = waiting + (self._timeout if left is None else min(self._timeout, left))
-        try:
-            async with asyncio.timeout(seconds):
-                return await (await self._running()).ask(method, params)
-        except TimeoutError as error:
-            raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
-        except OSError as error:
-            raise Unreachable(f"cannot reach {self.url}: {error}") from error
+    async def _send(self, method: str, params: dict[str, object]) -> dict[str, Any]:
+        return await (await self._running()).ask(method, params)
 
     async def close(self) -> None:
         server, self._server = self._server, None

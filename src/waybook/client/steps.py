@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from waybook.client.claims import Caller, Claim, ClaimTerms, describe_error
+from waybook.client.claims import Caller, Claim, ClaimTerms, State, describe_error
 from waybook.client.errors import HoldLost
 from waybook.client.replies import (
     FailedJob,
@@ -28,22 +28,17 @@ class Step(Claim):
     """Step that this client holds, with its instructions."""
 
     KIND = "step"
+    TOOL = "get_next_step"
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         super().__init__(caller, reply, terms)
+        self.id = self.step_id = str(reply["stepId"])
         self.plan_id = str(reply["planId"])
-        self.step_id = str(reply["stepId"])
         self.order = int(reply["stepOrder"])
         self.type = str(reply["stepType"])
         self.title: str = reply.get("title") or ""
         self.instructions: str = reply.get("instructions") or ""
         self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
-        #: Whether this session had claimed the step before, or a reviewer returned the step.
-        self.is_resumed = bool(reply.get("resumed"))
-
-    @property
-    def id(self) -> str:
-        return self.step_id
 
     async def context(self, budget_tokens: int | None = None) -> StepContext:
         """Return the step's context: question, feedback, earlier results, relevant artifacts."""
@@ -102,7 +97,7 @@ class Step(Claim):
         """
         async with self._without_heartbeat():
             await self._modify({"action": "fail_step", "reason": reason, "retry": retry})
-        self._mark_ended()
+        self._state = State.ENDED
 
     async def _beat(self) -> None:
         reply = await self.context(_HEARTBEAT_TOKENS)
@@ -111,12 +106,16 @@ class Step(Claim):
             raise HoldLost(f"it is at attempt {attempt}, {status}")
 
     async def _give_back(self, error: BaseException | None) -> None:
-        is_canceled = error is not None and not isinstance(error, Exception)
-        if is_canceled:
+        if isinstance(error, Exception | None):
+            await self._modify(
+                {
+                    "action": "fail_step",
+                    "reason": describe_error(error),
+                    "retry": self._on_error == "retry",
+                }
+            )
+        else:  # The agent was canceled.
             await self._modify({"action": "retry_step"})
-            return
-        retry = self._on_error == "retry"
-        await self._modify({"action": "fail_step", "reason": describe_error(error), "retry": retry})
 
     async def _modify(self, change: Mapping[str, object]) -> None:
         """Change the step if this client still holds it."""
@@ -147,12 +146,13 @@ class Job(Claim):
     """Job that this client holds, with its prompt and inputs."""
 
     KIND = "job"
+    TOOL = "get_next_job"
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         seconds = min(terms.heartbeat_seconds, reply["leaseSeconds"] / _BEATS_PER_LEASE)
         super().__init__(caller, reply, terms._replace(heartbeat_seconds=seconds))
         self.run_id = str(reply["runId"])
-        self.job_id = str(reply["jobId"])
+        self.id = self.job_id = str(reply["jobId"])
         self.stage = str(reply["stageSlug"])
         self.step_key = str(reply["stepKey"])
         self.type = str(reply["jobType"])
@@ -162,11 +162,6 @@ class Job(Claim):
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
         #: End of the text that this job continues. Empty if the job starts a new text.
         self.so_far: str = reply.get("soFar") or ""
-        self.is_resumed = bool(reply.get("resumed"))
-
-    @property
-    def id(self) -> str:
-        return self.job_id
 
     async def read_input(self, job_input: JobInput) -> str:
         """Return the complete text of an input. `get_next_job` may have returned only its start."""
