@@ -1,4 +1,7 @@
-"""Detects the format of a file, and reads the plan in it."""
+"""Detects the format of a file, and reads the plan in it.
+
+A file that cannot be read raises `InvalidInput`, whose message names the line.
+"""
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
@@ -28,6 +31,7 @@ class PlanFormat(StrEnum):
     GITHUB = "github"
 
 
+#: For each format in JSON: whether a document has this format.
 _JSON_FORMATS = {
     PlanFormat.TASK_MASTER: is_task_master,
     PlanFormat.BEADS: is_beads,
@@ -36,13 +40,6 @@ _JSON_FORMATS = {
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a file.
-
-    Raises:
-        InvalidInput: the file is not UTF-8 or UTF-16, or contains NUL characters; the error names
-            the line.
-        TooLarge: the file is longer than any plan may be.
-    """
     # PowerShell writes redirected output as UTF-16 with a byte order mark.
     encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     try:
@@ -58,12 +55,7 @@ def decode(data: bytes) -> str:
 
 
 def detect_format(text: str) -> PlanFormat:
-    """Return the format of a text, detected from its content.
-
-    Raises:
-        InvalidInput: the text looks like JSON, but not like a known format; the error names the
-        line.
-    """
+    """Return the format of a text, detected from its content."""
     text = text.removeprefix("\ufeff")
     if not text.lstrip().startswith(("{", "[")):
         return PlanFormat.MERMAID if is_mermaid(text) else PlanFormat.MARKDOWN
@@ -84,11 +76,7 @@ def read_plan(
     subtasks: bool = True,
     include_done: bool = False,
 ) -> ImportedPlan:
-    """Return the plan in a text. Without `form`, the format is detected from the content.
-
-    Raises:
-        InvalidInput: the text does not contain a plan; the error names the line.
-    """
+    """Return the plan in a text. Without `form`, the format is detected from the content."""
     readers: dict[PlanFormat, Callable[[str], ItemList]] = {
         PlanFormat.MARKDOWN: read_markdown,
         PlanFormat.MERMAID: read_mermaid,

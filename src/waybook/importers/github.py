@@ -1,7 +1,6 @@
 """Reads GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
 
 import re
-from dataclasses import replace
 from typing import Any, Final
 
 from waybook.importers.markdown import MAX_LINE_LENGTH, read_check_list, split_lines
@@ -155,12 +154,7 @@ _CUT: Final = "(The rest of this issue is too long for a step.)"
 
 
 def read_github(text: str) -> ItemList:
-    """Return the tasks of one issue, or one task for each issue of a list.
-
-    Raises:
-        InvalidInput: the JSON contains no issue, or the issue contains no tasks; the error names
-        the line.
-    """
+    """Return the tasks of one issue, or one task for each issue of a list."""
     found = _find_issues(read_document(text))
     if not isinstance(found, list):
         return _read_issue(_with_title(found))
@@ -193,7 +187,7 @@ def _read_issue(issue: LocatedObject) -> ItemList:
             raise at_line(sub.line, "a sub-issue has no number")
         subs[f"#{_number_of(sub)}"] = sub
     closed = {number for number, sub in subs.items() if is_closed(sub)}
-    items = [replace(i, done=True) if _issue_number(i) in closed else i for i in items]
+    items = [i._replace(done=True) if _issue_number(i) in closed else i for i in items]
     for number, sub in subs.items():
         if number not in issue_keys:
             issue_keys[number] = number
@@ -210,7 +204,7 @@ def _read_issue(issue: LocatedObject) -> ItemList:
     item_list.question = "\n\n".join(part for part in (item_list.name, _address_of(issue)) if part)
     for item in items:
         after = [(issue_keys.get(key, key), line) for key, line in item.after]
-        item_list.add(replace(item, after=tuple(after)))
+        item_list.add(item._replace(after=tuple(after)))
     return item_list
 
 
@@ -247,7 +241,7 @@ def _read_list(issues: list[LocatedObject]) -> ItemList:
     for item in items:
         waits_for = dict([*children.get(item.key, ()), *item.after])
         waits_for.pop(item.key, None)
-        item_list.add(replace(item, after=tuple(waits_for.items())))
+        item_list.add(item._replace(after=tuple(waits_for.items())))
     return item_list
 
 

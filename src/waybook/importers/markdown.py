@@ -3,10 +3,8 @@
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from waybook.core.hidden_characters import without_escapes
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
@@ -63,8 +61,7 @@ MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
 _DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     number: int
     text: str
     #: True if the line is in a code block, where headings and list items are plain text.
@@ -79,16 +76,10 @@ class Line:
 
 
 def read_markdown(text: str) -> ItemList:
-    """Return the tasks of a Markdown document.
-
-    Raises:
-        InvalidInput: the document has no tasks; the error names the line.
-    """
     lines = [*split_lines(text)]
-    if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
-        line.match(_REPORT_STEP) for line in lines
-    ):
-        return _report([replace(line, text=without_escapes(line.text)) for line in lines])
+    plain = [line.text for line in lines if not line.is_code]
+    if _REPORT_STEPS in plain and any(map(_REPORT_STEP.fullmatch, plain)):
+        return _report([line._replace(text=without_escapes(line.text)) for line in lines])
     item_list = _preamble(lines)
     items = (
         _list(lines, _CHECK, _check_item)
@@ -114,8 +105,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
     """Return list items with their numbers as keys, or with their positions if a number repeats."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
-        replace(
-            item,
+        item._replace(
             key=item.key if is_unique else str(place),
             after=tuple((key.lstrip(strip) if strip else key, line) for key, line in item.after),
         )
@@ -179,6 +169,11 @@ def _list(
     outer = min((_indent(match[1]) for _, match in starts), default=0)
     starts = [(place, match) for place, match in starts if _indent(match[1]) <= outer]
     section, items = "", list[Item]()
+
+    def belongs_to_item(line: Line) -> bool:
+        is_inner = not line.text.strip() or line.is_code or _indent(line.text) > outer
+        return is_inner and line.heading() is None
+
     for index, (place, match) in enumerate(starts):
         end = starts[index + 1][0] if index + 1 < len(starts) else len(lines)
         above = lines[starts[index - 1][0] if index else 0 : place]
@@ -186,16 +181,11 @@ def _list(
         section = next((name for level, name in reversed(headings) if level > 1), section)
         words, done = read(match)
         following = lines[place + 1 : end]
-        body = [*takewhile(partial(_belongs_to_item, outer), following)]
+        body = [*takewhile(belongs_to_item, following)]
         item = _item(words, body, lines[place].number, index + 1, section=section, done=done)
         unread = [n for n in following[len(body) :] if n.text.strip() and not n.heading()]
-        items.append(replace(item, unread=tuple(line.number for line in unread)))
+        items.append(item._replace(unread=tuple(line.number for line in unread)))
     return items
-
-
-def _belongs_to_item(outer: int, line: Line) -> bool:
-    is_inner = not line.text.strip() or line.is_code or _indent(line.text) > outer
-    return is_inner and line.heading() is None
 
 
 def _indent(text: str) -> int:

@@ -52,25 +52,12 @@ _MAX_LABEL_LINES: Final = 20
 
 @dataclass(slots=True)
 class _Chart:
-    title: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     edges: list[tuple[str, str, str, int]] = field(default_factory=list)
     members: dict[str, dict[str, None]] = field(default_factory=dict)
     open_groups: list[str] = field(default_factory=list)
     link_names: set[str] = field(default_factory=set)
-
-    def edge(self, source: str, target: str, label: str, line: int) -> None:
-        if len(self.edges) >= MAX_EDGES:
-            raise at_line(line, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
-        self.edges.append((source, target, label, line))
-
-    def node(self, key: str, label: str | None, line: int) -> None:
-        self.lines.setdefault(key, line)
-        if label is not None:
-            self.labels[key] = label
-        for group in self.open_groups:
-            self.members[group][key] = None
 
 
 def is_mermaid(text: str) -> bool:
@@ -79,29 +66,23 @@ def is_mermaid(text: str) -> bool:
 
 
 def read_mermaid(text: str) -> ItemList:
-    """Return the nodes of a flowchart as tasks. A text on an arrow becomes a condition in words.
-
-    Raises:
-        InvalidInput: a statement cannot be read, or the chart has no nodes; the error names the
-            line.
-    """
+    """Return the nodes of a flowchart as tasks. A text on an arrow becomes a condition in words."""
     front = re.match(r"\s*---\n(.*?)\n---", text, re.DOTALL)
     title = re.search(r"^title:\s*(.+)$", front[1], re.MULTILINE) if front else None
-    chart, begun, last = _Chart(title=title[1].strip().strip("\"'") if title else ""), False, 1
-    for number, statement in _statements(text):
-        last = number
-        header = _HEADER.fullmatch(statement)
+    chart, last, begun = _Chart(), 1, False
+    for last, statement in _statements(text):
+        rest = statement.strip()
         if not begun:
+            header = _HEADER.fullmatch(statement)
             if header is None:
-                raise at_line(number, "a flowchart begins with “flowchart LR” or “graph TD”")
+                raise at_line(last, "a flowchart begins with “flowchart LR” or “graph TD”")
             begun, rest = True, header[1].strip()
-        else:
-            rest = statement.strip()
         if rest:
-            _read_statement(chart, rest, number)
+            _read_statement(chart, rest, last)
     if chart.open_groups:
         raise at_line(last, f"the subgraph {chart.open_groups[-1]} has no end")
-    item_list = ItemList(name=chart.title, is_graph=True)
+    name = title[1].strip().strip("\"'") if title else ""
+    item_list = ItemList(name=name, is_graph=True)
     for item in _items(chart):
         item_list.add(item)
     if not item_list.items:
@@ -177,12 +158,11 @@ def _read_chain(chart: _Chart, text: str, number: int) -> None:
             place = named.end()
         label, direction, place = _read_link(text, place, number)
         targets, place = _read_nodes(chart, text, place, number)
-        for source in sources:
-            for target in targets:
-                if direction > 0:
-                    chart.edge(source, target, label, number)
-                elif direction < 0:
-                    chart.edge(target, source, label, number)
+        if direction and len(chart.edges) + len(sources) * len(targets) > MAX_EDGES:
+            raise at_line(number, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
+        for pair in product(sources, targets) if direction else ():
+            ends = pair if direction > 0 else reversed(pair)
+            chart.edges.append((*ends, label, number))
         sources = targets
 
 
@@ -194,9 +174,14 @@ def _read_nodes(chart: _Chart, text: str, place: int, number: int) -> tuple[list
         if match is None:
             raise at_line(number, f"a node is expected at “{text[place : place + 30]}”")
         label, place = _read_label(text, match.end(), number)
-        if match[0] not in chart.members and match[0] not in chart.link_names:
-            chart.node(match[0], label, number)
-        keys.append(match[0])
+        key = match[0]
+        if key not in chart.members and key not in chart.link_names:
+            chart.lines.setdefault(key, number)
+            if label is not None:
+                chart.labels[key] = label
+            for group in chart.open_groups:
+                chart.members[group][key] = None
+        keys.append(key)
         rest = text[place:].lstrip()
         if not rest.startswith("&"):
             return keys, place

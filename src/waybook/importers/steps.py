@@ -3,15 +3,17 @@
 Each object that is read from JSON keeps its line number, so that errors can name the line.
 """
 
-import heapq
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from json import JSONDecodeError, JSONDecoder
 from json.decoder import JSONObject  # type: ignore[attr-defined]  # missing in the stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # missing in the stubs
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Body
@@ -33,20 +35,18 @@ def at_line(line: int, message: str) -> InvalidInput:
     return InvalidInput(f"line {line}: {message}", line=line)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(NamedTuple):
     key: str
     title: str
-    text: str = ""
     line: int
+    text: str = ""
     type: StepType = StepType.CUSTOM
     done: bool = False
     after: tuple[tuple[str, int], ...] = ()
     unread: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedPlan:
+class ImportedPlan(NamedTuple):
     name: str
     question: str
     steps: tuple[NewStep, ...]
@@ -77,31 +77,27 @@ class ItemList:
 
 
 def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
-    """Build the plan from these items. Completed items are left out unless `include_done` is set.
-
-    Raises:
-        InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
-            is too long; the error names the line.
-    """
-    by_key = _by_key(item_list.items)
-    before = [_resolved(item, by_key, item_list) for item in item_list.items]
+    """Build the plan from these items, without completed items unless `include_done` is set."""
+    items = item_list.items
+    before, ignored = _dependencies(item_list)
     if not include_done:
         before = [
-            [] if item.done else [edge for edge in edges if not item_list.items[edge[0]].done]
-            for item, edges in zip(item_list.items, before, strict=True)
+            {} if item.done else {n: line for n, line in edges.items() if not items[n].done}
+            for item, edges in zip(items, before, strict=True)
         ]
-    order = _sorted(item_list.items, before) if item_list.is_graph else range(len(item_list.items))
-    _refuse_circle(item_list.items, before)
-    chosen = [n for n in order if include_done or not item_list.items[n].done]
-    left_out = len(item_list.items) - len(chosen)
+    order = _sorted(items, before)
+    if not item_list.is_graph:
+        order = [*range(len(items))]
+    chosen = [n for n in order if include_done or not items[n].done]
+    left_out = len(items) - len(chosen)
     if not chosen:
-        line = item_list.items[0].line if item_list.items else 1
+        line = items[0].line if items else 1
         if not left_out:
             raise at_line(line, "no tasks")
         all_done = f"all {left_out} tasks are done" if left_out > 1 else "the only task is done"
         raise at_line(line, f"{all_done}; --all imports done tasks too")
     if len(chosen) > MAX_STEPS:
-        line = item_list.items[chosen[MAX_STEPS]].line
+        line = items[chosen[MAX_STEPS]].line
         raise TooLarge(
             f"line {line}: this file has {len(chosen)} open tasks, and a plan may have {MAX_STEPS} "
             "steps; import a part of it",
@@ -109,78 +105,73 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
             line=line,
         )
     place = {n: position for position, n in enumerate(chosen, start=1)}
-    steps = tuple(
-        _step(item_list.items[n], tuple(sorted(place[m] for m, _ in before[n] if m in place)))
-        for n in chosen
-    )
-    name = _shorten(item_list.name or item_list.items[chosen[0]].title)
+    name = _shorten(item_list.name or items[chosen[0]].title)
     return ImportedPlan(
         name=name,
         question=(item_list.question.strip() or name)[:MAX_TEXT_LENGTH],
-        steps=steps,
-        lines=tuple(item_list.items[n].line for n in chosen),
-        unread=tuple(line for item in item_list.items for line in item.unread),
+        steps=tuple(
+            _step(items[n], tuple(sorted(place[m] for m in before[n] if m in place)))
+            for n in chosen
+        ),
+        lines=tuple(items[n].line for n in chosen),
+        unread=tuple(line for item in items for line in item.unread),
         left_out=left_out,
-        ignored=sum(key not in by_key for n in chosen for key, _ in item_list.items[n].after),
+        ignored=sum(ignored[n] for n in chosen),
         pull_requests=item_list.pull_requests,
     )
 
 
-def _by_key(items: Sequence[Item]) -> dict[str, int]:
-    by_key: dict[str, int] = {}
+#: For each item, the items that it depends on, with the lines that say so.
+_Dependencies: TypeAlias = Sequence[Mapping[int, int]]
+
+
+def _dependencies(item_list: ItemList) -> tuple[_Dependencies, list[int]]:
+    """Return the dependencies, and how many unknown items each item depends on."""
+    items, by_key = item_list.items, dict[str, int]()
     for number, item in enumerate(items):
-        if item.key in by_key:
-            first = items[by_key[item.key]].line
-            raise at_line(item.line, f"the task {item.key} is already in line {first}")
-        by_key[item.key] = number
-    return by_key
+        first = by_key.setdefault(item.key, number)
+        if first != number:
+            raise at_line(item.line, f"the task {item.key} is already in line {items[first].line}")
+    before: list[dict[int, int]] = [{} for _ in items]
+    ignored = [0 for _ in items]
+    for number, item in enumerate(items):
+        for key, line in item.after:
+            if key in by_key:
+                before[number].setdefault(by_key[key], line)
+            elif item_list.ignores_unknown:
+                ignored[number] += 1
+            else:
+                raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
+    return before, ignored
 
 
-def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
-    resolved: dict[int, int] = {}
-    for key, line in item.after:
-        if key in by_key:
-            resolved.setdefault(by_key[key], line)
-        elif not item_list.ignores_unknown:
-            raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
-    return list(resolved.items())
-
-
-def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    behind: list[list[int]] = [[] for _ in items]
-    left = [len(edges) for edges in before]
-    for number, edges in enumerate(before):
-        for earlier, _ in edges:
-            behind[earlier].append(number)
-    free = [number for number, waits in enumerate(left) if not waits]
-    order: list[int] = []
+def _sorted(items: Sequence[Item], before: _Dependencies) -> list[int]:
+    """Return the items so that each comes after its dependencies, otherwise in their order."""
+    sorter = TopologicalSorter(dict(enumerate(before)))
+    with suppress(CycleError):  # After this error, the sorter still returns the other items.
+        sorter.prepare()
+    free, order = [*sorter.get_ready()], list[int]()
+    heapify(free)
     while free:
-        number = heapq.heappop(free)
-        order.append(number)
-        for later in behind[number]:
-            left[later] -= 1
-            if not left[later]:
-                heapq.heappush(free, later)
+        order.append(heappop(free))
+        sorter.done(order[-1])
+        for later in sorter.get_ready():
+            heappush(free, later)
+    if len(order) < len(items):
+        _refuse_circle(items, before, {*range(len(items))} - {*order})
     return order
 
 
-def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    stuck = set(range(len(items))) - {*_sorted(items, before)}
-    if not stuck:
-        return
+def _refuse_circle(items: Sequence[Item], before: _Dependencies, stuck: set[int]) -> NoReturn:
     # Follow the dependencies until an item repeats. That item is part of the cycle, while the first
     # items may only depend on the cycle.
-    number, seen = min(stuck), set[int]()
-    while number not in seen:
-        seen.add(number)
-        number = next(n for n, _ in before[number] if n in stuck)
-    start, circle = number, list[tuple[int, int]]()
-    while not circle or number != start:
-        following, line = next((n, line) for n, line in before[number] if n in stuck)
-        circle.append((number, line))
-        number = following
-    names = ", ".join(f"“{items[n].title}”" for n, _ in circle)
-    last = max(line for _, line in circle)
+    number, path = min(stuck), dict[int, int]()
+    while number not in path:
+        earlier = next(n for n in before[number] if n in stuck)
+        path[number], number = before[number][earlier], earlier
+    circle = [*path][[*path].index(number) :]
+    names = ", ".join(f"“{items[n].title}”" for n in circle)
+    last = max(path[n] for n in circle)
     raise at_line(last, f"these tasks wait for each other: {names}; remove one dependency")
 
 
@@ -260,11 +251,7 @@ def _read_json(text: str, first_line: int) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_document(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Parse JSON text, or JSON Lines, whose objects are returned as a list.
-
-    Raises:
-        InvalidInput: the text is neither of them; the error names the line.
-    """
+    """Parse JSON text, or JSON Lines, whose objects are returned as a list."""
     try:
         return _read_json(text, 1)
     except InvalidInput as error:
@@ -301,11 +288,11 @@ def text_field(task: LocatedObject, name: str) -> str:
     return value
 
 
-def required_text(task: LocatedObject, name: str) -> str:
-    value = text_field(task, name).strip()
-    if not value:
-        raise at_line(task.line, f"this task has no {name}")
-    return value
+def title_field(task: LocatedObject) -> str:
+    title = text_field(task, "title").strip()
+    if not title:
+        raise at_line(task.line, "this task has no title")
+    return title
 
 
 def key_field(task: LocatedObject, name: str = "id") -> str:

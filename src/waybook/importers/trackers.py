@@ -12,8 +12,8 @@ from waybook.importers.steps import (
     key_field,
     list_field,
     read_document,
-    required_text,
     text_field,
+    title_field,
 )
 
 _BEADS_DONE: Final = frozenset({"closed", "done"})
@@ -39,11 +39,7 @@ def is_beads(data: object) -> bool:
 
 
 def read_beads(text: str) -> ItemList:
-    """Return the issues of a beads file. An issue depends on its blockers and its children.
-
-    Raises:
-        InvalidInput: a line is not an issue; the error names the line.
-    """
+    """Return the issues of a beads file. An issue depends on its blockers and its children."""
     item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
     document = read_document(text)
     listed = _objects(document if isinstance(document, list) else [document], 1, "an issue")
@@ -73,7 +69,7 @@ def _objects(values: Sequence[object], line: int, kind: str) -> list[LocatedObje
 def _item(
     key: str, task: LocatedObject, text: str, after: Iterable[tuple[str, int]], *, done: bool
 ) -> Item:
-    title = required_text(task, "title")
+    title = title_field(task)
     return Item(key=key, title=title, text=text, line=task.line, done=done, after=tuple(after))
 
 
@@ -105,10 +101,6 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
     """Return the tasks of one tag. A task depends on its subtasks.
 
     If `subtasks` is False, subtasks become a list in the text of their task.
-
-    Raises:
-        InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
-        names the line.
     """
     data = read_document(text)
     if not is_task_master(data):
@@ -163,7 +155,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
             yield _item(own, part, part_text, own_after, done=_is_done(part))
         after += keys
     elif parts:
-        lines = (f"- [{'x' if _is_done(p) else ' '}] {required_text(p, 'title')}" for p in parts)
+        lines = (f"- [{'x' if _is_done(p) else ' '}] {title_field(p)}" for p in parts)
         text = "\n".join([f"{text}\n\nSubtasks:", *lines]).strip()
     yield _item(key, task, text, ((other, task.line) for other in after), done=_is_done(task))
 

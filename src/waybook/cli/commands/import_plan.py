@@ -1,7 +1,6 @@
 """`waybook import`: loads a plan from another tool's file, or a complete export of Waybook."""
 
 import asyncio
-from dataclasses import replace
 
 import click
 import orjson
@@ -88,7 +87,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
         subtasks=not no_subtasks,
         include_done=include_done,
     )
-    plan = replace(plan, name=name) if name else plan
+    plan = plan._replace(name=name) if name else plan
     if not as_json:
         show_plan(plan)
     plan_id = ""
