@@ -207,7 +207,7 @@ class ConversationFiles:
             if before is None:
                 # The file may exist, because a client that resumes a conversation starts a new
                 # server process.
-                before = {} if key == OWN_KEY else _read_state(self._path(key))
+                before = {} if key == OWN_KEY else _read_state(self.folder / f"{key}.json")
             # If the update fails because the file contains invalid steps, the next call starts with
             # this empty state.
             self._states[key] = {}
@@ -215,7 +215,9 @@ class ConversationFiles:
             if len(self._states) > MAX_FILES:
                 # The state is removed only from memory. It can be read from its file again.
                 del self._states[next(iter(self._states))]
-            if after != before:
+            if not after and before:
+                _delete(self.folder / f"{key}.json")
+            elif after != before:
                 self._write(key, after)
             plan, plan_before = after.get("plan"), before.get("plan") or {}
             if plan and plan["planId"] != plan_before.get("planId"):
@@ -223,15 +225,7 @@ class ConversationFiles:
         except Exception as error:  # noqa: BLE001 - the call itself succeeded
             log.warning("cannot write the state of the conversation: %s", error)
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.json"
-
     def _write(self, key: str, state: State) -> None:
-        path = self._path(key)
-        if not state:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".holds").unlink(missing_ok=True)
-            return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = {"client": self.client_pid, "process": os.getpid()}
         temporary = self.folder / f".{key}.{os.getpid()}"
@@ -239,7 +233,7 @@ class ConversationFiles:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(orjson.dumps({**state, "directory": self.directory, **process}))
-        temporary.replace(path)
+        temporary.replace(self.folder / f"{key}.json")
 
     def _delete_superseded(self, key: str, plan_id: str) -> None:
         """Delete the files of ended conversations about this plan, and files beyond `MAX_FILES`."""
@@ -254,8 +248,12 @@ class ConversationFiles:
             if path.stem != key and (place >= MAX_FILES or is_superseded):
                 # The file may belong to another user, or be a directory.
                 with suppress(OSError):
-                    path.unlink(missing_ok=True)
-                    path.with_suffix(".holds").unlink(missing_ok=True)
+                    _delete(path)
+
+
+def _delete(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".holds").unlink(missing_ok=True)
 
 
 def _after(

@@ -52,15 +52,6 @@ class ResourceKind:
             mime_type=JSON,
         )
 
-    def template(self) -> wire.ResourceTemplate:
-        return wire.ResourceTemplate(
-            name=self.name,
-            title=self.title,
-            uri_template=self.uri,
-            description=self.description,
-            mime_type=self.mime_type,
-        )
-
 
 PLAN: Final = ResourceKind(
     "plan",
@@ -219,7 +210,16 @@ class Resources:
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
-        templates = [kind.template() for kind in self.kinds]
+        templates = [
+            wire.ResourceTemplate(
+                name=kind.name,
+                title=kind.title,
+                uri_template=kind.uri,
+                description=kind.description,
+                mime_type=kind.mime_type,
+            )
+            for kind in self.kinds
+        ]
         return wire.ListResourceTemplatesResult(resource_templates=templates)
 
     async def list(
@@ -238,67 +238,64 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        if params.uri == URI:
-            app = wire.TextResourceContents(
-                uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
-            )
-            result = wire.ReadResourceResult(contents=[app])
+        uri = params.uri
+        if uri == URI:
+            result = _result(uri, MIME_TYPE, page(), {"ui": {"prefersBorder": True}})
             return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
-        if params.uri == WORKFLOW_SCHEMA.uri and self.runs:
-            folder = files("waybook.dag.definitions")
-            schema = wire.TextResourceContents(
-                uri=params.uri,
-                mime_type=WORKFLOW_SCHEMA.mime_type,
-                text=folder.joinpath("definition.schema.json").read_text("utf-8"),
-            )
-            return wire.ReadResourceResult(contents=[schema])
-        if self.skills is not None and params.uri.startswith(SCHEME):
-            return await self.skills.read(params.uri)
+        if uri == WORKFLOW_SCHEMA.uri and self.runs:
+            schema = files("waybook.dag.definitions").joinpath("definition.schema.json")
+            return _result(uri, WORKFLOW_SCHEMA.mime_type, schema.read_text("utf-8"))
+        if self.skills is not None and uri.startswith(SCHEME):
+            return await self.skills.read(uri)
         for kind in self.kinds:
-            resource_id = kind.id_in(params.uri)
-            if resource_id is not None:
-                return await self._read_kind(context, params.uri, kind, resource_id)
-        raise invalid_params("Resource not found", uri=params.uri)
+            if (resource_id := kind.id_in(uri)) is not None:
+                return await self._read_kind(context, uri, kind, resource_id)
+        raise invalid_params("Resource not found", uri=uri)
 
     async def _read_kind(
         self, context: Context, uri: str, kind: ResourceKind, resource_id: str
     ) -> wire.ReadResourceResult:
-        if kind.tool is None:
-            try:
-                contents = await self._read_stored(context, uri, kind, resource_id)
-                return wire.ReadResourceResult(contents=[contents])
-            except WaybookError as error:
-                answer = Answer(error.as_json(), is_error=True)
-        else:
+        if kind.tool is not None:
             arguments = {kind.argument: resource_id, **({"detail": True} if kind.full_text else {})}
             answer = await self.gateway.call_tool(context.request, kind.tool, arguments)
+            if not answer.is_error:
+                return _result(uri, kind.mime_type, compact_json(answer.body))
+        else:
+            try:
+                mime_type, text, meta = await self._read_stored(context, kind, resource_id)
+                if counts := count_hidden(text):
+                    meta[FLAG] = counts
+                return _result(uri, mime_type, text, meta)
+            except WaybookError as error:
+                answer = Answer(error.as_json(), is_error=True)
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
             raise invalid_params("Resource not found", uri=uri)
-        if answer.is_error:
-            raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
-        text = compact_json(answer.body)
-        contents = wire.TextResourceContents(uri=uri, mime_type=kind.mime_type, text=text)
-        return wire.ReadResourceResult(contents=[contents])
+        raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
 
     async def _read_stored(
-        self, context: Context, uri: str, kind: ResourceKind, resource_id: str
-    ) -> wire.TextResourceContents:
-        """Return an output of a plan or a document of a run. No tool reads them."""
+        self, context: Context, kind: ResourceKind, resource_id: str
+    ) -> tuple[str, str, dict[str, object]]:
+        """Return the type, text and metadata of an output or a document. No tool reads them."""
         dispatcher, caller = await self.gateway.enter(context.request)
-        meta: dict[str, object]
         if kind is OUTPUT:
             output = await dispatcher.read_output(caller, resource_id)
-            mime_type, text = output.media_type, output.content
             meta = {"createdBy": output.created_by, "createdAt": output.created_at.isoformat()}
-        else:
-            document = await dispatcher.read_document(caller, resource_id)
-            mime_type, text = MARKDOWN, document.markdown
-            meta = {
+            return output.media_type, output.content, dict(meta)
+        document = await dispatcher.read_document(caller, resource_id)
+        return (
+            MARKDOWN,
+            document.markdown,
+            {
                 "modelId": document.model,
                 "createdAt": document.created_at.isoformat(),
                 "version": document.version,
                 "madeFrom": document.made_from,
-            }
-        if counts := count_hidden(text):
-            meta[FLAG] = counts
-        return wire.TextResourceContents(uri=uri, mime_type=mime_type, text=text, _meta=meta)
+            },
+        )
+
+
+def _result(
+    uri: str, mime_type: str | None, text: str, meta: dict[str, object] | None = None
+) -> wire.ReadResourceResult:
+    content = wire.TextResourceContents(uri=uri, mime_type=mime_type, text=text, _meta=meta)
+    return wire.ReadResourceResult(contents=[content])

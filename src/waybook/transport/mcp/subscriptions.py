@@ -122,12 +122,9 @@ class ResourceSubscriptions:
     _sending: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
-        server.add_request_handler(
-            "resources/subscribe", wire.SubscribeRequestParams, self.subscribe
-        )
-        server.add_request_handler(
-            "resources/unsubscribe", wire.UnsubscribeRequestParams, self.unsubscribe
-        )
+        add = server.add_request_handler
+        add("resources/subscribe", wire.SubscribeRequestParams, self.subscribe)
+        add("resources/unsubscribe", wire.UnsubscribeRequestParams, self.unsubscribe)
 
     def on_close(self) -> None:
         if self._sending is not None:

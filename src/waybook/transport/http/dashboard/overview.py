@@ -172,7 +172,7 @@ async def plan_list(page: PageRequest) -> Response:
         results=results,
         counts=texts,
         **page.list_links("before", results.last.id if results.last else None),
-        resume=lambda plan_id: RESUME_PLAN.text.format(planId=plan_id).strip(),
+        resume=lambda plan_id: RESUME_PLAN.format(planId=plan_id).strip(),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
