@@ -45,7 +45,6 @@ LAYERS = {
     "project": "project",
     "research": "unit",
     "run": "unit",
-    "run/test_any_run.py": "model",
     "run/test_model_check.py": "model",
     "store": "database",
     "test_background.py": "database",
