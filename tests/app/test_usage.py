@@ -1,22 +1,15 @@
 """Usage totals, which always equal the sums over the stored results."""
 
-import asyncio
 import json
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from org_env import AgentClient, Body, FakeClock, OrgEnv, make_env
-from postgres_servers import ServerDatabase
+from org_env import AgentClient, Body, FakeClock, OrgEnv
 from waybook.app.queries.usage import OrgUsage, count_usage
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
 
-NUMBERS = ("inputTokens", "outputTokens", "costMicros")
 ZERO = {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0, "results": 0}
 
 
@@ -130,123 +123,48 @@ async def test_org_usage_includes_last_thirty_days_or_requested_period(
     assert (await counted(world, agent, since=clock.now)).usage.tokens == 2
 
 
-MICROS = st.integers(0, 10**11)
-USAGES = st.fixed_dictionaries(
-    {},
-    optional={
-        "inputTokens": st.integers(0, 10**9),
-        "outputTokens": st.integers(0, 10**9),
-        "costUsd": MICROS.map(lambda micros: micros / 10**6),
-        "model": st.sampled_from(["m", "n", "ü" * 10]),
-    },
-)
-ACTS = st.tuples(
-    st.sampled_from(
-        ["submit", "late step", "closed step", "hand in", "part", "late job", "regenerate"]
-    ),
-    USAGES,
-    st.booleans(),
-)
+USAGE = {"inputTokens": 10, "outputTokens": 1, "costUsd": 0.25}
 
 
-@dataclass
-class Worker:
-    """Agent that works on a plan and a run, and counts the usage that it reports."""
-
-    agent: AgentClient
-    plan: Body
-    run: Body
-    reported: dict[str, Counter[str]] = field(
-        default_factory=lambda: {"plan": Counter(), "run": Counter()}
-    )
-    documents: list[str] = field(default_factory=list)
-    keys: int = 0
-
-    async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Perform one action; with `twice`, repeat its call and check that this changes nothing."""
-        if act in {"submit", "late step", "closed step"}:
-            await self.act_on_plan(act, usage, twice=twice)
-        else:
-            await self.act_on_run(act, usage, twice=twice)
-
-    async def act_on_plan(self, act: str, usage: Body, *, twice: bool) -> None:
-        taken = await self.agent.call("get_next_step", planId=self.plan["planId"])
-        if taken["status"] != "step_ready":
-            return
-        args = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
-        if act == "late step":
-            args["attempt"] = 9
-        if act == "closed step":
-            await self.send("submit_step_result", args, {}, twice=False)
-        accepted = await self.send("submit_step_result", args, usage, twice=twice)
-        self.count("plan", accepted, usage)
-
-    async def act_on_run(self, act: str, usage: Body, *, twice: bool) -> None:
-        if act == "regenerate" and self.documents:
-            await self.agent.call("regenerate_document", documentId=self.documents[-1])
-        job = await self.agent.call("get_next_job", runId=self.run["runId"])
-        if job["status"] != "job_ready":
-            return
-        attempt = job["attempt"] + (act == "late job")
-        args = {"jobId": job["jobId"], "attempt": attempt, "documents": [{"content": "# Found"}]}
-        args["continues"] = act == "part"
-        accepted = await self.send("submit_job_result", args, usage, twice=twice)
-        self.count("run", accepted, usage)
-
-    async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a result; return whether it was stored as the result or as a late result."""
-        self.keys += 1
-        call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
-        answer = await self.agent.ask(tool, call)
-        if twice:
-            again = await self.agent.ask(tool, call)
-            assert again.is_error is answer.is_error
-        body: Any = answer.body
-        self.documents += body.get("documentIds", [])
-        return not answer.is_error or body["error"]["code"] == "STALE_ATTEMPT"
-
-    def count(self, where: str, accepted: bool, usage: Body) -> None:  # noqa: FBT001 - what was answered
-        if accepted and usage:
-            micros = round(usage.get("costUsd", 0) * 10**6)
-            amounts = {**usage, "costMicros": micros, "results": 1}
-            self.reported[where].update(
-                {name: amounts.get(name, 0) for name in (*NUMBERS, "results")}
-            )
+def times(count: int) -> Body:
+    """Return the total of this many results that each report `USAGE`."""
+    return {**{name: count * amount for name, amount in USAGE.items()}, "results": count}
 
 
-def as_reported(sums: Counter[str]) -> Body:
-    fields = {name: sums[name] for name in ("inputTokens", "outputTokens", "results")}
-    return {**fields, "costUsd": sums["costMicros"] / 10**6}
+async def report_twice(agent: AgentClient, tool: str, key: str, **args: object) -> Body:
+    """Send a result with `USAGE`, and repeat the call, which must not count again."""
+    call = {**args, "usage": USAGE, "idempotencyKey": key}
+    answers = [await agent.ask(tool, call) for _ in range(2)]
+    assert answers[0].is_error is answers[1].is_error
+    return dict(answers[0].body)
 
 
-async def make_busy_day(place: ServerDatabase, acts: list[tuple[str, Body, bool]]) -> None:
-    async with make_env(place, pool_size=1) as world:
-        agent = world.agent
-        worker = Worker(agent, await agent.plan(5), await agent.run("dialectic", "abc"))
-        for act, usage, twice in acts:
-            await worker.act(act, usage, twice=twice)
-        assert (await agent.status(worker.plan))["usage"] == as_reported(worker.reported["plan"])
-        assert (await agent.progress(worker.run))["usage"] == as_reported(worker.reported["run"])
-        detail = await agent.call("get_plan_status", planId=worker.plan["planId"], detail=True)
-        by_step: Counter[str] = Counter()
-        for step in detail["usage"]["steps"]:
-            micros = round(step["costUsd"] * 10**6)
-            by_step.update(
-                {**{n: step[n] for n in (*NUMBERS[:2], "results")}, "costMicros": micros}
-            )
-        assert as_reported(by_step) == as_reported(worker.reported["plan"])
-        org = await counted(world, agent)
-        everything = worker.reported["plan"] + worker.reported["run"]
-        assert org.usage.as_reply() == as_reported(everything)
-        for parts in (org.models, org.work):
-            assert sum(part.usage.results for part in parts) == everything["results"]
-            assert sum(part.usage.cost_micros for part in parts) == everything["costMicros"]
-            assert sum(part.usage.tokens for part in parts) == org.usage.tokens
-
-
-@settings(max_examples=25)
-@given(st.lists(ACTS, max_size=16))
-def test_reported_usage_equals_sum_over_stored_results(
-    shared_place: ServerDatabase, acts: list[tuple[str, Body, bool]]
+async def test_usage_counts_late_results_parts_and_regenerated_documents_once(
+    world: OrgEnv, agent: AgentClient
 ) -> None:
-    asyncio.run(make_busy_day(shared_place, acts))
+    plan, run = await agent.plan(2), await agent.run()
+    step = await agent.take(plan)
+    found = {"stepId": step["stepId"], "resultSummary": "found"}
+    # The step is closed after the second result, and its holder's third result is not stored.
+    for key, attempt in (("late", 9), ("accepted", 1), ("closed", 1)):
+        await report_twice(agent, "submit_step_result", key, attempt=attempt, **found)
+    job = await agent.job(run)
+    for key, late, continues in (("late", 1, False), ("part", 0, True), ("whole", 0, False)):
+        held = {"jobId": job["jobId"], "attempt": job["attempt"] + late, "continues": continues}
+        documents = [{"content": "# Found"}]
+        done = await report_twice(agent, "submit_job_result", key, documents=documents, **held)
+        if continues:
+            job = await agent.job(run)
+    (document_id,) = done["documentIds"]
+    await agent.call("regenerate_document", documentId=document_id)
+    again = await agent.job(run)
+    await agent.submit_documents(again, usage=USAGE)
+    detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
+    by_step = [{"stepId": step["stepId"], "stepOrder": 1, **times(2)}]
+    assert detail["usage"] == {**times(2), "steps": by_step}
+    assert (await agent.progress(run))["usage"] == times(4)
+    org = await counted(world, agent)
+    assert org.usage.as_reply() == times(6)
+    for parts in (org.models, org.work):
+        sums = [(part.usage.results, part.usage.cost_micros, part.usage.tokens) for part in parts]
+        assert [sum(column) for column in zip(*sums, strict=True)] == [6, 1_500_000, 66]
