@@ -149,6 +149,7 @@ async def test_usage_counts_late_results_parts_and_regenerated_documents_once(
     for key, attempt in (("late", 9), ("accepted", 1), ("closed", 1)):
         await report_twice(agent, "submit_step_result", key, attempt=attempt, **found)
     job = await agent.job(run)
+    done: Body = {}
     for key, late, continues in (("late", 1, False), ("part", 0, True), ("whole", 0, False)):
         held = {"jobId": job["jobId"], "attempt": job["attempt"] + late, "continues": continues}
         documents = [{"content": "# Found"}]
