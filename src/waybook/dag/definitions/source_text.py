@@ -7,11 +7,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 import yaml
 from yaml import events
@@ -38,9 +38,6 @@ _WORDS: Mapping[str, bool | None] = {
 _PLAIN_TAGS = frozenset(
     {None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map"))}
 )
-
-Container: TypeAlias = list[object] | dict[str, object]
-_NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
 def decode_text(data: bytes) -> str:
@@ -116,14 +113,15 @@ def _yaml(text: str) -> object:
         column = unreadable.start() - text.rfind("\n", 0, unreadable.start())
         message = f"{quote_name(unreadable.group())} is not allowed here"
         raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", message)])
-    building = _Building()
+    builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
-            building.take(event)
+            builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _refusal("bad_text", mark, error.problem or "this is not YAML") from error
-    return building.done[0] if building.done else None
+        raise _refusal(mark, error.problem or "this is not YAML") from error
+    documents = builder.stack[0].value
+    return documents[0] if isinstance(documents, list) and documents else None
 
 
 class _Mark(Protocol):
@@ -133,96 +131,75 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    value: Container
-    anchor: str | None
-    key: str | None = None
+    """A list or mapping whose end was not read yet."""
+
+    value: list[object] | dict[str, object]
+    anchor: str | None = None
     parts: int = 1
+    key: str | None = None
+
+    @property
+    def needs_key(self) -> bool:
+        return isinstance(self.value, dict) and self.key is None
 
 
-@dataclass(slots=True)
-class _Building:
-    done: list[object] = field(default_factory=list)
-    stack: list[_Open] = field(default_factory=list)
-    anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)
+class _Builder:
+    def __init__(self) -> None:
+        #: The open lists and mappings. The first is the list of documents.
+        self.stack = [_Open([], parts=0)]
+        self._anchors: dict[str | None, tuple[object, int]] = {}
 
     def take(self, event: events.Event) -> None:
+        top, mark = self.stack[-1], event.start_mark
         match event:
+            case events.ScalarEvent() | events.CollectionStartEvent() if (
+                event.tag not in _PLAIN_TAGS
+            ):
+                raise _refusal(mark, f"the YAML tag {quote_name(event.tag)} is not supported")
+            case events.ScalarEvent() if top.needs_key:
+                if event.value in cast("dict[str, object]", top.value):
+                    message = f"the property {quote_name(event.value)} occurs twice"
+                    raise _refusal(mark, message, "duplicate_property")
+                top.key = event.value
             case events.ScalarEvent():
-                self._take_scalar(event)
+                value = _plain_value(event.value) if event.implicit[0] else event.value
+                self._add(value, 1, event.anchor, mark)
             case events.AliasEvent():
-                self._take_alias(event)
+                if event.anchor not in self._anchors:
+                    message = f"there is no anchor {quote_name(event.anchor)} before this alias"
+                    raise _refusal(mark, message)
+                self._add(*self._anchors[event.anchor], None, mark)
             case events.CollectionStartEvent():
-                self._begin(event)
+                if len(self.stack) > MAX_DEPTH:
+                    raise _refusal(mark, f"nested more than {MAX_DEPTH} levels deep", "too_deep")
+                _refuse_as_key(top, mark)
+                is_mapping = isinstance(event, events.MappingStartEvent)
+                self.stack.append(_Open({} if is_mapping else [], event.anchor))
             case events.CollectionEndEvent():
-                ended = self.stack.pop()
-                self._add(ended.value, ended.parts, ended.anchor, event)
-            case events.DocumentStartEvent() if self.done:
-                raise _refusal(
-                    "bad_text", event.start_mark, "a definition must be a single YAML document"
-                )
-            case _:
-                pass
+                self.stack.pop()
+                self._add(top.value, top.parts, top.anchor, mark)
+            case events.DocumentStartEvent() if self.stack[0].value:
+                raise _refusal(mark, "a definition must be a single YAML document")
 
-    def _take_scalar(self, event: events.ScalarEvent) -> None:
-        _refuse_tag(event)
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            self._take_key(top, top.value, event)
-        else:
-            value = _plain_value(event.value) if event.implicit[0] else event.value
-            self._add(value, 1, event.anchor, event)
-
-    def _take_key(self, top: _Open, value: Mapping[str, object], event: events.ScalarEvent) -> None:
-        if event.value in value:
-            message = f"the property {quote_name(event.value)} occurs twice"
-            raise _refusal("duplicate_property", event.start_mark, message)
-        top.key = event.value
-
-    def _take_alias(self, event: events.AliasEvent) -> None:
-        if event.anchor not in self.anchors:
-            message = f"there is no anchor {quote_name(event.anchor)} before this alias"
-            raise _refusal("bad_text", event.start_mark, message)
-        value, parts = self.anchors[event.anchor]
-        self._add(value, parts, None, event)
-
-    def _begin(self, event: events.CollectionStartEvent) -> None:
-        _refuse_tag(event)
-        if len(self.stack) == MAX_DEPTH:
-            message = f"nested more than {MAX_DEPTH} levels deep"
-            raise _refusal("too_deep", event.start_mark, message)
-        self._refuse_as_key(event)
-        value: Container = {} if isinstance(event, events.MappingStartEvent) else []
-        self.stack.append(_Open(value, event.anchor))
-
-    def _add(self, value: object, parts: int, anchor: str | None, event: events.Event) -> None:
-        self._refuse_as_key(event)
-        if anchor is not None:
-            self.anchors[anchor] = (value, parts)
-        if not self.stack:
-            self.done.append(value)
-            return
+    def _add(self, value: object, parts: int, anchor: str | None, mark: _Mark | None) -> None:
         top = self.stack[-1]
+        _refuse_as_key(top, mark)
+        if anchor is not None:
+            self._anchors[anchor] = (value, parts)
         top.parts += parts
         if top.parts > MAX_PARTS:
             message = f"more than {MAX_PARTS:,} values, with aliases expanded"
-            raise _refusal("too_large", event.start_mark, message)
+            raise _refusal(mark, message, "too_large")
         if isinstance(top.value, list):
             top.value.append(value)
         else:
             top.value[cast("str", top.key)] = value
             top.key = None
 
-    def _refuse_as_key(self, event: events.Event) -> None:
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            raise _refusal("bad_text", event.start_mark, "a key must be a text")
 
-
-def _refuse_tag(event: _NodeStart) -> None:
-    if event.tag not in _PLAIN_TAGS:
-        raise _refusal(
-            "bad_text", event.start_mark, f"the YAML tag {quote_name(event.tag)} is not supported"
-        )
+def _refuse_as_key(top: _Open, mark: _Mark | None) -> None:
+    if top.needs_key:
+        raise _refusal(mark, "a key must be a text")
 
 
 def _plain_value(text: str) -> object:
@@ -238,7 +215,7 @@ def _plain_value(text: str) -> object:
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
-def _refusal(name: str, mark: _Mark | None, message: str) -> BadRecipe:
+def _refusal(mark: _Mark | None, message: str, name: str = "bad_text") -> BadRecipe:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     return bad_recipe_error([Diagnostic(name, f"line {line}, column {column}", message)])
 
@@ -249,11 +226,10 @@ SUFFIX = ".yaml"
 @cache
 def builtin_definitions() -> Mapping[str, str]:
     folder = files("waybook.dag.definitions").joinpath("builtin")
-    entries = sorted(folder.iterdir(), key=lambda file: file.name)
     return MappingProxyType(
         {
             file.name.removesuffix(SUFFIX): file.read_text(encoding="utf-8")
-            for file in entries
+            for file in sorted(folder.iterdir(), key=lambda file: file.name)
             if file.name.endswith(SUFFIX)
         }
     )
