@@ -13,7 +13,7 @@ from waybook.dag.definitions.source_text import builtin_definitions
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Dag, Output, RecipeStep, Stage
 from waybook.dag.templates.rendering import render
-from waybook.dag.templates.template import render_prompt
+from waybook.dag.templates.template import TemplateKind, render_template
 from waybook.errors import BadRecipe
 from waybook.json_values import parse_content
 
@@ -110,7 +110,7 @@ def test_prompt_of_builtin_workflow_names_outputs_and_required_inputs(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
-    prompt = render_prompt(step.prompt, context)
+    prompt = render_template(step.prompt, TemplateKind.PROMPT, context)
     needed = {wanted.document_key for wanted in step.inputs or () if wanted.required}
     assert {key for key in {*output_keys(step), *needed} if f"`{key}`" not in prompt} == set()
     assert "{%" not in prompt
@@ -122,9 +122,8 @@ def test_prompt_of_builtin_workflow_states_format_length_and_quality(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     if dag.slug in builtin_definitions():
-        prompt = render_prompt(
-            step.prompt, prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
-        )
+        context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
+        prompt = render_template(step.prompt, TemplateKind.PROMPT, context)
         assert "Markdown" in prompt or "JSON" in prompt
         assert re.search(r"\d words|tasks|objects", prompt)
         assert "is good if" in prompt.replace("\n", " ")
@@ -134,8 +133,9 @@ def test_prompt_of_builtin_workflow_states_format_length_and_quality(
 def test_prompts_of_later_stages_of_builtin_workflows_include_feedback(dag: Dag) -> None:
     for stage in dag.stages[1:]:
         prompts = [
-            render_prompt(
+            render_template(
                 step.prompt,
+                TemplateKind.PROMPT,
                 prompt_context(dag, stage, step, models=MODELS[:2], feedback="Only green tea!"),
             )
             for step in stage.recipe.steps

@@ -4,10 +4,7 @@ from hypothesis import strategies as st
 
 from any_json import EXACT_SCALARS, any_json
 from waybook.conditions.values import Json
-from waybook.dag.templates import engine
-from waybook.dag.templates.filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
-
-FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
+from waybook.dag.templates.filters import FILTERS, TESTS, compare, iterate
 
 
 @pytest.mark.parametrize(
@@ -54,7 +51,7 @@ FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
 def test_template_filters_convert_and_format_values(
     name: str, value: Json, arguments: tuple[Json, ...], expected: Json
 ) -> None:
-    assert FILTERS[name](value, *arguments) == expected
+    assert FILTERS[name].function(value, *arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,11 +68,6 @@ def test_template_filters_convert_and_format_values(
 )
 def test_template_can_check_the_type_of_a_value(value: Json, kinds: set[str]) -> None:
     assert {name for name, test in TESTS.items() if test(value)} == kinds
-
-
-def test_every_documented_template_filter_and_type_test_exists() -> None:
-    assert set(engine.FILTERS) == set(FILTERS)
-    assert set(engine.TESTS) == set(TESTS)
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,18 @@ from any_json import any_json
 from waybook.conditions.values import Json
 from waybook.dag.templates.engine import (
     BUDGET,
-    FILTERS,
     MAX_DATA_DEPTH,
     MAX_NODES,
     MAX_OUTPUT_LENGTH,
     MAX_TEMPLATE_LENGTH,
     MAX_TREE_DEPTH,
-    TESTS,
 )
+from waybook.dag.templates.filters import FILTERS, TESTS
 from waybook.dag.templates.template import (
     DEFAULT_DOCUMENT,
     SAMPLE_CONTEXTS,
     TemplateKind,
-    render_document,
-    render_prompt,
+    render_template,
     template_error,
 )
 from waybook.errors import BadRecipe, TooLarge
@@ -28,7 +26,9 @@ each_kind = pytest.mark.parametrize("kind", TemplateKind)
 
 
 def rendered(template: str, **values: Json) -> str:
-    return render_document(template, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values})
+    return render_template(
+        template, TemplateKind.DOCUMENT, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values}
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_value_inserted_by_a_template_is_not_rendered_again() -> None:
 
 def test_prompt_with_an_unknown_name_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match="there is no variable 'model' here") as refusal:
-        render_prompt("{{ model }}", {})
+        render_template("{{ model }}", TemplateKind.PROMPT, {})
     assert refusal.value.details["fault"] == "template"
 
 
 def test_prompt_with_invalid_template_syntax_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
-        render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
+        render_template("{{ run() }}", TemplateKind.PROMPT, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_template_output_replaces_nul_and_lone_surrogate() -> None:
 JSON = any_json("a", "b", "items", "title")
 WORDS = st.sampled_from(["content", "text", "run.a", "content.a", "content.items[0]", "'x'", "3"])
 FILTER_USES = st.sampled_from(
-    [f"|{name}" for name, (least, _) in FILTERS.items() if not least]
+    [f"|{name}" for name, entry in FILTERS.items() if 0 in entry.arguments]
     + ["|default('-')", "|default(content.b)", "|join(', ')", "|join('-', 'a')", "|heading(9)"]
     + ["|heading(content)", "|markdown(text)", "|join(content, content)"]
 )
@@ -285,11 +285,11 @@ SCRAPS += [
 def test_any_prompt_template_renders_or_is_refused_with_line_number(text: str) -> None:
     message = template_error(text, TemplateKind.PROMPT)
     if message is None:
-        render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
+        render_template(text, TemplateKind.PROMPT, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
     else:
         assert message.startswith("line ")
         with pytest.raises(BadRecipe):
-            render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
+            render_template(text, TemplateKind.PROMPT, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
 @each_kind

@@ -12,7 +12,8 @@ from waybook.dag.definitions.definition import read_definition, read_graphs
 from waybook.dag.expansion.counts import Count
 from waybook.dag.model import Strategy
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.dag.templates.engine import FILTERS, MAX_TEMPLATE_LENGTH, TESTS
+from waybook.dag.templates.engine import MAX_TEMPLATE_LENGTH
+from waybook.dag.templates.filters import FILTERS, TESTS
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
 from waybook.errors import BadExpression
 

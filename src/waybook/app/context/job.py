@@ -30,7 +30,7 @@ from waybook.dag.expansion.inputs import (
 from waybook.dag.expansion.units import MAX_ITEMS, input_field, read_items
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
-from waybook.dag.templates.template import is_constant, render_prompt
+from waybook.dag.templates.template import TemplateKind, is_constant, render_template
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
@@ -172,7 +172,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = step.prompt or _DEFAULT_PROMPT
     context = {} if is_constant(prompt) else _context(locked, job, supplied, run_brief.input)
-    return JobMaterials(render_prompt(prompt, context), supplied, so_far)
+    return JobMaterials(render_template(prompt, TemplateKind.PROMPT, context), supplied, so_far)
 
 
 def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:

@@ -157,10 +157,7 @@ class _Builder:
             ):
                 raise _refusal(mark, f"the YAML tag {quote_name(event.tag)} is not supported")
             case events.ScalarEvent() if top.needs_key:
-                if event.value in cast("dict[str, object]", top.value):
-                    message = f"the property {quote_name(event.value)} occurs twice"
-                    raise _refusal(mark, message, "duplicate_property")
-                top.key = event.value
+                _take_key(top, event.value, mark)
             case events.ScalarEvent():
                 value = _plain_value(event.value) if event.implicit[0] else event.value
                 self._add(value, 1, event.anchor, mark)
@@ -195,6 +192,13 @@ class _Builder:
         else:
             top.value[cast("str", top.key)] = value
             top.key = None
+
+
+def _take_key(top: _Open, key: str, mark: _Mark | None) -> None:
+    if key in cast("dict[str, object]", top.value):
+        message = f"the property {quote_name(key)} occurs twice"
+        raise _refusal(mark, message, "duplicate_property")
+    top.key = key
 
 
 def _refuse_as_key(top: _Open, mark: _Mark | None) -> None:

@@ -19,45 +19,31 @@ from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
 from waybook.conditions.values import Json
-from waybook.dag.templates import filters
-from waybook.dag.templates.filters import to_text
+from waybook.dag.templates.filters import FILTERS, TESTS, compare, iterate, to_text
 
 _MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
-FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "cell": (0, 0),
-        "default": (1, 1),
-        "first": (0, 0),
-        "heading": (0, 1),
-        "items": (0, 0),
-        "join": (0, 2),
-        "last": (0, 0),
-        "length": (0, 0),
-        "lower": (0, 0),
-        "markdown": (0, 1),
-        "title": (0, 0),
-        "tojson": (0, 0),
-        "trim": (0, 0),
-        "upper": (0, 0),
-    }
-)
-TESTS = ("defined", "list", "mapping", "none", "number", "string")
-
-_PLAIN = (
+_ALLOWED = (
     nodes.Template,
     nodes.Output,
     nodes.TemplateData,
     nodes.If,
+    nodes.For,
     nodes.CondExpr,
     nodes.Name,
+    nodes.Const,
+    nodes.List,
     nodes.Operand,
+    nodes.Compare,
     nodes.And,
     nodes.Or,
     nodes.Not,
     nodes.Getattr,
+    nodes.Getitem,
+    nodes.Filter,
+    nodes.Test,
 )
 _CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
     {
@@ -89,23 +75,16 @@ class TemplateRuleError(Exception):
 def check(tree: nodes.Template, names: frozenset[str]) -> None:
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
-            raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
-        if loops > _MAX_LOOP_DEPTH:
-            raise TemplateRuleError(f"loops may nest at most {_MAX_LOOP_DEPTH} deep", node.lineno)
-        match node:
-            case nodes.For():
-                _check_loop(node)
-            case nodes.Filter():
-                _check_filter(node)
-            case nodes.Test():
-                _check_test(node)
-            case nodes.Compare() | nodes.Getitem() | nodes.List() | nodes.Const():
-                _check_form(node)
-            case _ if not isinstance(node, _PLAIN):
-                called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
-                raise TemplateRuleError(
-                    f"{called} is not part of the template language", node.lineno
-                )
+            error: str | None = "the template is too large or nested too deeply"
+        elif loops > _MAX_LOOP_DEPTH:
+            error = f"loops may nest at most {_MAX_LOOP_DEPTH} deep"
+        elif not isinstance(node, _ALLOWED):
+            called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
+            error = f"{called} is not part of the template language"
+        else:
+            error = _error(node)
+        if error is not None:
+            raise TemplateRuleError(error, node.lineno)
     _check_names(tree, names)
 
 
@@ -119,47 +98,44 @@ def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
         waiting += [(child, depth + 1, loops) for child in reversed(inside)]
 
 
-def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) -> None:
-    match node:
-        case nodes.Compare(ops=[_, _, *_]):
-            raise TemplateRuleError("join several comparisons with and", node.lineno)
-        case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
-            raise TemplateRuleError("the index in [ ] must be a constant", node.lineno)
-        case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
-            raise TemplateRuleError("a list may contain only constants", node.lineno)
-        case nodes.Const(value=float(number)) if not isfinite(number):
-            raise TemplateRuleError("the number is too large", node.lineno)
-
-
-def _check_loop(node: nodes.For) -> None:
-    if node.recursive:
-        raise TemplateRuleError("a loop cannot be recursive", node.lineno)
-    if not all(isinstance(target, nodes.Name) for target in targets(node)):
-        raise TemplateRuleError("the variables of a loop must be plain names", node.lineno)
-
-
 def targets(node: nodes.For) -> list[nodes.Node]:
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 
-def _check_filter(node: nodes.Filter) -> None:
-    if node.name not in FILTERS:
-        known = ", ".join(FILTERS)
-        raise TemplateRuleError(f"there is no filter {node.name!r}; use: {known}", node.lineno)
-    least, most = FILTERS[node.name]
-    named = bool(node.kwargs or node.dyn_args or node.dyn_kwargs)
-    if named or not least <= len(node.args) <= most:
-        takes = f"{least} to {most}" if least < most else str(most)
-        message = f"the filter {node.name} takes {takes} plain arguments"
-        raise TemplateRuleError(message, node.lineno)
+def _error(node: nodes.Node) -> str | None:
+    match node:
+        case nodes.For() if node.recursive:
+            error = "a loop cannot be recursive"
+        case nodes.For() if not all(isinstance(part, nodes.Name) for part in targets(node)):
+            error = "the variables of a loop must be plain names"
+        case nodes.Compare(ops=[_, _, *_]):
+            error = "join several comparisons with and"
+        case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
+            error = "the index in [ ] must be a constant"
+        case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
+            error = "a list may contain only constants"
+        case nodes.Const(value=float(number)) if not isfinite(number):
+            error = "the number is too large"
+        case nodes.Filter() | nodes.Test():
+            return _call_error(node)
+        case _:
+            return None
+    return error
 
 
-def _check_test(node: nodes.Test) -> None:
-    if node.name not in TESTS:
-        known = ", ".join(TESTS)
-        raise TemplateRuleError(f"there is no test {node.name!r}; use: {known}", node.lineno)
-    if node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
-        raise TemplateRuleError(f"the test {node.name} takes no arguments", node.lineno)
+def _call_error(node: nodes.Filter | nodes.Test) -> str | None:
+    """Return the error in the name or the arguments of a filter or a test."""
+    kind, known = ("filter", FILTERS) if isinstance(node, nodes.Filter) else ("test", TESTS)
+    if node.name not in known:
+        return f"there is no {kind} {node.name!r}; use: {', '.join(known)}"
+    allowed = FILTERS[node.name].arguments if kind == "filter" else range(1)
+    if len(node.args) in allowed and not (node.kwargs or node.dyn_args or node.dyn_kwargs):
+        return None
+    if kind == "test":
+        return f"the test {node.name} takes no arguments"
+    least, most = allowed[0], allowed[-1]
+    takes = f"{least} to {most}" if least < most else str(most)
+    return f"the filter {node.name} takes {takes} plain arguments"
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
@@ -297,12 +273,12 @@ def _value(value: object) -> Json:
     return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
 
 
-def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., Json]:
+def _filter(function: Callable[..., Json], *, is_deep: bool) -> Callable[..., Json]:
     @pass_context
     def paid(context: Context, *values: object) -> Json:
         arguments = [_value(value) for value in values]
         budget: Budget = context[_BUDGET]
-        if thorough:
+        if is_deep:
             for argument in arguments:
                 budget.spend_for(argument)
         return function(*arguments)
@@ -313,7 +289,7 @@ def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., J
 @pass_context
 def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Json]:
     budget: Budget = context[_BUDGET]
-    items = filters.iterate(_value(value), parts)
+    items = iterate(_value(value), parts)
     budget.spend(len(items) * cost)
     return items
 
@@ -338,13 +314,10 @@ def _environment() -> _DataEnvironment:
     environment.globals.clear()
     environment.filters = {
         _EACH: _each,
-        _COMPARE: _filter(filters.compare, thorough=True),
-        **{n: _filter(f, thorough=True) for n, f in filters.DEEP_FILTERS.items()},
-        **{n: _filter(f, thorough=False) for n, f in filters.SHALLOW_FILTERS.items()},
+        _COMPARE: _filter(compare, is_deep=True),
+        **{name: _filter(entry.function, is_deep=entry.is_deep) for name, entry in FILTERS.items()},
     }
-    environment.tests = {
-        n: lambda value, test=f: test(_value(value)) for n, f in filters.TESTS.items()
-    }
+    environment.tests = {n: lambda value, test=f: test(_value(value)) for n, f in TESTS.items()}
     return environment
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from waybook.conditions.values import Json
 
@@ -124,7 +124,9 @@ def _record(record: Record, level: int, depth: int) -> Iterator[str]:
 
 def _list(items: Sequence[Json], level: int, depth: int) -> Iterator[str]:
     if columns := _columns(items):
-        yield _table(items, columns)
+        rows = [[cell(row.get(key)) for key in columns] for row in items if isinstance(row, dict)]
+        lines = [list(map(label, columns)), ["---"] * len(columns), *rows]
+        yield "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     elif all(map(_is_plain, items)):
         texts = (to_text(item).strip().replace("\n", "\n  ") for item in items)
         yield "\n".join(f"- {text}" for text in texts)
@@ -145,25 +147,18 @@ def _is_brief(value: Json) -> bool:
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
 
 
-def _columns(items: Sequence[Json]) -> tuple[str, ...]:
+def _columns(items: Sequence[Json]) -> Sequence[str]:
+    """Return the keys of the items if the items can be shown as the rows of a table."""
     first = items[0] if items else None
-    if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
+    if not isinstance(first, dict) or len(first) > MAX_TABLE_COLUMNS:
         return ()
-    keys = set(first)
     alike = (
         isinstance(item, dict)
-        and item.keys() == keys
-        and all(_is_plain(value) for value in item.values())
+        and item.keys() == first.keys()
+        and all(map(_is_plain, item.values()))
         for item in items
     )
     return tuple(first) if all(alike) else ()
-
-
-def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
-    head = [label(key) for key in columns]
-    rows = [[cell(item.get(key)) for key in columns] for item in items if isinstance(item, dict)]
-    lines = [head, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _named(item: Json) -> tuple[str, Json]:
@@ -183,7 +178,8 @@ def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     """
     if parts:
         items = pairs(value) if isinstance(value, dict) else iterate(value)
-        return [_parted(item, parts) for item in items]
+        lists = [list(item[:parts]) if is_list(item) else [item] for item in items]
+        return [values + [None] * (parts - len(values)) for values in lists]
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -191,24 +187,16 @@ def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     return value if is_list(value) else (value,)
 
 
-def _parted(item: Json, parts: int) -> Sequence[Json]:
-    values = list(item[:parts]) if is_list(item) else [item]
-    return values + [None] * (parts - len(values))
-
-
 def default(value: Json, instead: Json) -> Json:
     return instead if value is None or value in ("", [], {}, ()) else value
 
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
-    items = (_field(item, field) for item in iterate(value))
+    items = iterate(value)
+    if field is not None:
+        name = to_text(field)
+        items = [item.get(name) if isinstance(item, dict) else None for item in items]
     return to_text(between).join(map(to_text, items))
-
-
-def _field(item: Json, field: Json) -> Json:
-    if field is None:
-        return item
-    return item.get(to_text(field)) if isinstance(item, dict) else None
 
 
 def length(value: Json) -> int:
@@ -231,30 +219,30 @@ def _level(value: Json) -> int:
     return value if isinstance(value, int) else 2
 
 
-def is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+class Filter(NamedTuple):
+    function: Callable[..., Json]
+    #: Allowed numbers of arguments.
+    arguments: range = range(1)
+    #: Whether the filter reads the whole value, and so costs its full size.
+    is_deep: bool = True
 
 
-DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
+FILTERS: Mapping[str, Filter] = MappingProxyType(
     {
-        "cell": cell,
-        "heading": lambda value, level=2: heading(to_text(value), _level(level)),
-        "items": pairs,
-        "join": join,
-        "lower": lambda value: to_text(value).lower(),
-        "markdown": lambda value, level=2: json_to_markdown(value, _level(level)),
-        "title": lambda value: to_text(value).title(),
-        "tojson": as_json,
-        "trim": lambda value: to_text(value).strip(),
-        "upper": lambda value: to_text(value).upper(),
-    }
-)
-SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
-    {
-        "default": default,
-        "first": first,
-        "last": last,
-        "length": length,
+        "cell": Filter(cell),
+        "default": Filter(default, range(1, 2), is_deep=False),
+        "first": Filter(first, is_deep=False),
+        "heading": Filter(lambda value, level=2: heading(to_text(value), _level(level)), range(2)),
+        "items": Filter(pairs),
+        "join": Filter(join, range(3)),
+        "last": Filter(last, is_deep=False),
+        "length": Filter(length, is_deep=False),
+        "lower": Filter(lambda value: to_text(value).lower()),
+        "markdown": Filter(lambda value, level=2: json_to_markdown(value, _level(level)), range(2)),
+        "title": Filter(lambda value: to_text(value).title()),
+        "tojson": Filter(as_json),
+        "trim": Filter(lambda value: to_text(value).strip()),
+        "upper": Filter(lambda value: to_text(value).upper()),
     }
 )
 TESTS: Mapping[str, Callable[[Json], bool]] = MappingProxyType(
@@ -263,7 +251,7 @@ TESTS: Mapping[str, Callable[[Json], bool]] = MappingProxyType(
         "list": is_list,
         "mapping": lambda value: isinstance(value, dict),
         "none": lambda value: value is None,
-        "number": is_number,
+        "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
         "string": lambda value: isinstance(value, str),
     }
 )
@@ -275,23 +263,12 @@ def compare(left: Json, operator: str, right: Json) -> bool:
     >>> compare(2, "lt", 3), compare("2", "lt", 3), compare("a", "in", ["a"])
     (True, False, True)
     """
-    match operator:
-        case "eq":
-            return left == right
-        case "ne":
-            return left != right
-        case "in":
-            return _contains(right, left)
-        case "notin":
-            return not _contains(right, left)
+    if operator in {"in", "notin"}:
+        return _contains(right, left) is (operator == "in")
+    if operator in {"eq", "ne"}:
+        return (left == right) is (operator == "eq")
     first, second = (left, right) if operator.startswith("lt") else (right, left)
     return _in_order(first, second) or (operator.endswith("eq") and left == right)
-
-
-def _contains(container: Json, value: Json) -> bool:
-    if isinstance(container, str | dict):
-        return isinstance(value, str) and value in container
-    return is_list(container) and value in container
 
 
 def _in_order(first: Json, second: Json) -> bool:
@@ -300,3 +277,9 @@ def _in_order(first: Json, second: Json) -> bool:
     if isinstance(first, int | float) and isinstance(second, int | float):
         return first < second
     return False
+
+
+def _contains(container: Json, value: Json) -> bool:
+    if isinstance(container, str | dict):
+        return isinstance(value, str) and value in container
+    return is_list(container) and value in container

@@ -21,7 +21,7 @@ from waybook.conditions.values import Json
 from waybook.core.hidden_characters import escape_hidden, escape_hidden_in_html
 from waybook.dag.templates.engine import strip_unstorable
 from waybook.dag.templates.filters import code_block, one_line, to_text
-from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
+from waybook.dag.templates.template import DEFAULT_DOCUMENT, TemplateKind, render_template
 from waybook.errors import WaybookError
 
 #: Texts that exceed one of these limits are not formatted.
@@ -52,7 +52,7 @@ class Rendered:
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
     """Render a document with its template. Without a template, the result is text or JSON."""
     try:
-        markdown = render_document(template or DEFAULT_DOCUMENT, context)
+        markdown = render_template(template or DEFAULT_DOCUMENT, TemplateKind.DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))
     except WaybookError as error:
         return _as_it_came(context, str(error))

@@ -82,36 +82,21 @@ def is_constant(text: str) -> bool:
     return "{" not in text
 
 
-def render_prompt(text: str, context: Mapping[str, Json]) -> str:
-    """Render the prompt of a job.
-
-    Raises:
-        BadRecipe: the template is not valid, or uses a name that the context lacks.
-        TooLarge: the prompt would be too long, or take too long.
-    """
-    return _rendered(text, TemplateKind.PROMPT, context)
-
-
-def render_document(text: str, context: Mapping[str, Json]) -> str:
-    """Render a document as Markdown.
+def render_template(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
+    """Render the prompt of a job, or a document as Markdown.
 
     Raises:
         BadRecipe: the template is not valid, or uses a name that the context lacks.
         TooLarge: the text would be too long, or take too long.
     """
-    return _rendered(text, TemplateKind.DOCUMENT, context)
-
-
-def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
     engine = _engine()
     try:
         if is_constant(text):
             return _render_constant(text, kind)
         rendered: str = engine.render_template(_compiled(text, kind), context)
     except (engine.TemplateRuleError, engine.UndefinedError) as error:
-        raise bad_recipe_error(
-            [Diagnostic("template", f"the {kind} template", str(error))]
-        ) from error
+        diagnostic = Diagnostic("template", f"the {kind} template", str(error))
+        raise bad_recipe_error([diagnostic]) from error
     except engine.TemplateBudgetExceeded as error:
         raise TooLarge(f"the {kind} template: {error}", kind=str(kind)) from error
     return rendered
