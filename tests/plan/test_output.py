@@ -57,7 +57,7 @@ def test_audit_contains_hash_of_output_instead_of_text() -> None:
     assert isinstance(change.new, dict)
     assert change.new["content_hash"] == text_hash("# Rivers")
     assert "content" not in change.new
-    assert decided.texts == {change.id: "# Rivers"}
+    assert decided.texts == {change.id: ("# Rivers",)}
     assert "# Rivers" not in str(decided.entries)
 
 

@@ -82,7 +82,7 @@ def evaluate_conditions(
             branch = _fire(draft, condition, step, values_read(compiled.tree, values))
         else:
             branch = Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
-        draft.set_condition(condition, outcome=branch.outcome)
+        draft.set_outcome(condition, branch.outcome)
         branches.append(replace(branch, cost=budget.spent))
         if draft.plan.status is PlanStatus.FAILED:
             break

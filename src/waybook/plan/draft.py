@@ -1,16 +1,14 @@
-"""Defines the draft of a plan, which applies changes to the plan and records them for the audit.
-
-Every rule changes a plan only through a draft, so that no change is missing from the audit.
-"""
+"""Defines the draft of a plan, which applies changes to the plan and records them for the audit."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
+from waybook.core.changes import WHOLE_ROW, Entity, Entry, as_json
 from waybook.core.decision_context import DecisionContext
-from waybook.core.usage import NO_USAGE, Totals
+from waybook.core.draft import BaseDraft
+from waybook.core.usage import Usage
 from waybook.errors import NextCall, PlanTerminal, Refused
 from waybook.json_values import Json
 from waybook.plan.model import (
@@ -18,6 +16,7 @@ from waybook.plan.model import (
     DONE_STEP,
     KEPT_FIELDS,
     MAX_WAIT_SECONDS,
+    BranchOutcome,
     Budget,
     Condition,
     ConditionId,
@@ -44,14 +43,6 @@ _ALWAYS_STORED = frozenset({"type", "instructions", "title", "stall_seconds", "r
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
     kept = {name: getattr(new, name) for name in KEPT_FIELDS}
     return Step(id=step_id, order=order, status=StepStatus.PENDING, attempt=1, **kept)
-
-
-def text_of(new: NewStep) -> StepText:
-    return StepText(
-        instructions=new.instructions,
-        result_schema=new.result_schema,
-        required_sources=new.required_sources,
-    )
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
@@ -93,7 +84,6 @@ def review_row(review: Review) -> dict[str, Json]:
     return {name: as_json(value) for name, value in review._asdict().items() if name != "id"}
 
 
-NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
@@ -108,7 +98,7 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     #: refused.
     refusal: Refused | None = None
     #: Long texts of new rows, by row id. The audit stores only their hashes.
-    texts: Mapping[str, str] = NO_TEXTS
+    texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
@@ -146,58 +136,40 @@ ReplyT = TypeVar("ReplyT")
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
-class Draft:
+class Draft(BaseDraft):
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
+        super().__init__(context)
         self.plan = plan
-        self.moment = context
-        self._changes: list[Change] = []
-        self._entries: list[Entry] = []
         self._touched: list[StepId] = []
-        self._texts: dict[str, str] = {}
 
     def move_plan(self, *path: PlanStatus) -> None:
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
                 ended = as_json(self.moment.now)
-                self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
+                self.note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
-    def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        step = self.plan.step(step_id)
-        for status in path:
-            moved = move_step(step.status, status)
-            step = self._change_step(step, {"status": moved, **self._clock(status)})
-
-    def start_step(self, step: Step) -> None:
-        status, actor = StepStatus.IN_PROGRESS, self.moment.actor
-        changed = {"status": move_step(step.status, status), **self._clock(status)}
-        holder = {"held_by": actor.user, "held_session": actor.session, "answers_revision": None}
-        self._change_step(step, {**changed, **holder})
-
-    def _clock(self, status: StepStatus) -> dict[str, object]:
+    def move_step(self, step_id: StepId, status: StepStatus, **values: object) -> None:
+        """Set the status of a step, with the time of the change, and other values."""
+        step, moved = self.plan.step(step_id), dict[str, object]()
+        moved["status"] = move_step(step.status, status)
         if status is StepStatus.IN_PROGRESS:
-            return {"in_progress_since": self.moment.now}
-        return {"completed_at": self.moment.now} if status in DONE_STEP else {}
+            moved["in_progress_since"] = self.moment.now
+        elif status in DONE_STEP:
+            moved["completed_at"] = self.moment.now
+        self._change_step(step, {**moved, **values})
 
     def set_plan(self, **values: object) -> None:
-        for name, value in values.items():
-            old = getattr(self.plan, name)
-            if old != value:
-                self._note(Entity.PLAN, self.plan.id, name, as_json(old), as_json(value))
+        self.note_changes(Entity.PLAN, self.plan.id, self.plan, values)
         self.plan = self.plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
 
     def set_step(self, step_id: StepId, **values: object) -> None:
         self._change_step(self.plan.step(step_id), values)
 
-    def _change_step(self, step: Step, values: dict[str, object]) -> Step:
-        for name, value in values.items():
-            old = getattr(step, name)
-            if old != value:
-                before = None if old is None else as_json(old)
-                self._changes.append(Change(Entity.STEP, step.id, name, before, as_json(value)))
+    def _change_step(self, step: Step, values: dict[str, object]) -> None:
+        self.note_changes(Entity.STEP, step.id, step, values)
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
-        return changed
 
     def assign_to_actor(self, step_id: StepId) -> None:
         """Make the actor the holder of a step, unless the same user already holds it."""
@@ -208,7 +180,7 @@ class Draft:
     def set_instructions(self, step_id: StepId, instructions: str) -> None:
         old = self.plan.texts[step_id]
         if old.instructions != instructions:
-            self._note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
+            self.note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
         texts = {**self.plan.texts, step_id: replace(old, instructions=instructions)}
         self.plan = self.plan._replace(texts=texts)
 
@@ -219,35 +191,33 @@ class Draft:
         """
         for name in RESULT_FIELDS:
             if values.get(name) is not None:
-                self._note(Entity.STEP, step_id, name, None, values[name])
+                self.note(Entity.STEP, step_id, name, None, values[name])
 
-    def set_usage(self, totals: Totals) -> None:
-        old = self.plan.usage
-        before = None if old == NO_USAGE else old._asdict()
-        self._note(Entity.PLAN, self.plan.id, "usage", before, totals._asdict())
-        self.plan = self.plan._replace(usage=totals)
+    def record_usage(self, step_id: StepId, attempt: int, usage: Usage | None) -> None:
+        """Store the usage of an attempt, even if the result is late and refused."""
+        if usage is not None:
+            plan = self.plan
+            totals = self.insert_usage(
+                Entity.PLAN, plan.id, plan.usage, usage, step_id=step_id, attempt=attempt
+            )
+            self.plan = plan._replace(usage=totals)
 
     def set_budget(self, budget: Budget | None) -> None:
         old = self.plan.budget
         if old != budget:
             before, after = (b.as_json() if b else None for b in (old, budget))
-            self._note(Entity.PLAN, self.plan.id, "budget", before, after)
+            self.note(Entity.PLAN, self.plan.id, "budget", before, after)
         self.plan = self.plan._replace(budget=budget)
 
-    def set_condition(self, condition: Condition, **values: object) -> None:
-        for name, value in values.items():
-            old = as_json(getattr(condition, name))
-            self._note(Entity.CONDITION, condition.id, name, old, as_json(value))
-        changed = replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
+    def set_outcome(self, condition: Condition, outcome: BranchOutcome) -> None:
+        self.note_changes(Entity.CONDITION, condition.id, condition, {"outcome": outcome})
+        changed = replace(condition, outcome=outcome)
         self.plan = self.plan._replace(
             conditions=tuple(changed if c.id == condition.id else c for c in self.plan.conditions)
         )
 
     def set_review(self, review: Review, **values: object) -> None:
-        for name, value in values.items():
-            old = as_json(getattr(review, name))
-            if old != as_json(value):
-                self._note(Entity.REVIEW, review.id, name, old, as_json(value))
+        self.note_changes(Entity.REVIEW, review.id, review, values)
         self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # as above
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
@@ -260,10 +230,17 @@ class Draft:
         moved = renumber(self.plan.steps, after, len(made))
         made = resolve_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
         for step in moved[after:]:
-            self._note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
-        texts = {step.id: text_of(new) for step, new in zip(made, steps, strict=True)}
+            self.note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
+        texts = {
+            step.id: StepText(
+                instructions=new.instructions,
+                result_schema=new.result_schema,
+                required_sources=new.required_sources,
+            )
+            for step, new in zip(made, steps, strict=True)
+        }
         for step in made:
-            self._note(Entity.STEP, step.id, WHOLE_ROW, None, step_row(step, texts[step.id]))
+            self.insert(Entity.STEP, step.id, step_row(step, texts[step.id]))
         self._with_steps((*moved[:after], *made, *moved[after:]))
         self.plan = self.plan._replace(texts={**self.plan.texts, **texts})
         for step, new in zip(made, steps, strict=True):
@@ -291,7 +268,7 @@ class Draft:
     def remove_conditions(self, step_id: StepId) -> list[ConditionId]:
         removed = [c for c in self.plan.conditions if c.step_id == step_id]
         for condition in removed:
-            self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
+            self.note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
         remaining = tuple(c for c in self.plan.conditions if c.step_id != step_id)
         self.plan = self.plan._replace(conditions=remaining)
         return [condition.id for condition in removed]
@@ -307,7 +284,7 @@ class Draft:
             left = (before for before in other.depends_on if before != step_id)
             self.set_step(other.id, depends_on=tuple(dict.fromkeys((*left, *step.depends_on))))
         self.remove_conditions(step_id)
-        self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
+        self.note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
@@ -318,39 +295,17 @@ class Draft:
             if step.id in places:
                 place = places[step.id]
                 if step.order != place:
-                    self._note(Entity.STEP, step.id, "order", step.order, place)
+                    self.note(Entity.STEP, step.id, "order", step.order, place)
                 moved.append(step if step.order == place else step._replace(order=place))
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
-
-    def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
-        self._note(entity, row_id, WHOLE_ROW, None, row)
-
-    def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record the creation of a row with a long text. The audit stores only the text's hash."""
-        self._texts[row_id] = text
-        self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
-
-    def add_change(self, change: Change) -> None:
-        self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
         self._touched.append(step_id)
 
-    def record(self, event: Event, **details: Json) -> None:
-        """Write the changes since the last audit entry into a new entry."""
-        self._entries.append(Entry(event, details, tuple(self._changes)))
-        self._changes = []
-        self.plan = self.plan._replace(seq=self.plan.seq + 1)
-
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        if self._changes:
-            unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
-            raise AssertionError(f"changes without an audit entry: {unrecorded}")
-        entries, touched = tuple(self._entries), tuple(self._touched)
-        return Decision(reply, self.plan, entries, touched, refusal, self._texts)
-
-    def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
-        self._changes.append(Change(entity, row_id, field, old, new))
+        entries = self.entries()
+        plan = self.plan._replace(seq=self.plan.seq + len(entries))
+        return Decision(reply, plan, entries, tuple(self._touched), refusal, self._texts)
 
     def _with_steps(self, steps: tuple[Step, ...]) -> None:
         self.plan = self.plan._replace(steps=steps)

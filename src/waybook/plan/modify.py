@@ -278,8 +278,7 @@ def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
     _demand(draft.plan, step, allowed, "only a pending or running step can be failed", "failed")
     if step.status is StepStatus.PENDING:
         draft.move_step(step.id, StepStatus.IN_PROGRESS)
-    draft.move_step(step.id, StepStatus.FAILED)
-    draft.set_step(step.id, fail_reason=modification.reason)
+    draft.move_step(step.id, StepStatus.FAILED, fail_reason=modification.reason)
     draft.record(
         Event.STEP_FAILED, stepId=step.id, stepOrder=step.order, reason=modification.reason
     )
@@ -307,9 +306,9 @@ def _retry(draft: Draft, step: Step) -> dict[str, Json]:
 
 
 def _back_to_pending(draft: Draft, step_id: StepId) -> None:
-    draft.move_step(step_id, StepStatus.PENDING)
-    draft.set_step(
+    draft.move_step(
         step_id,
+        StepStatus.PENDING,
         attempt=draft.plan.step(step_id).attempt + 1,
         held_by=None,
         held_session=None,

@@ -111,7 +111,7 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
                 return _hand_out(draft, step, resumed=True)
         pending = first_ready(plan)
         if pending:
-            draft.start_step(pending)
+            draft.move_step(pending.id, StepStatus.IN_PROGRESS, **_assigned(draft))
             return _record_start(draft, pending, resumed=False)
         stalled = detect_stalled_steps(plan, now=draft.moment.now, patience=patience)
         silent = [item for item in stalled if not me.is_same_conversation(item[0].holder)]
@@ -145,8 +145,7 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
-    draft.move_step(step.id, StepStatus.FAILED)
-    draft.set_step(step.id, fail_reason=reason, silent_holders=count)
+    draft.move_step(step.id, StepStatus.FAILED, fail_reason=reason, silent_holders=count)
     settle(draft)
     draft.record(
         Event.STEP_FAILED,
@@ -168,12 +167,15 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
+def _assigned(draft: Draft) -> dict[str, object]:
+    actor = draft.moment.actor
+    return {"held_by": actor.user, "held_session": actor.session, "answers_revision": None}
+
+
 def _hand_out(
     draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
 ) -> NextStep:
-    actor = draft.moment.actor
-    holder: dict[str, object] = {"held_by": actor.user, "held_session": actor.session}
-    draft.set_step(step.id, **holder, answers_revision=None)
+    draft.set_step(step.id, **_assigned(draft))
     return _record_start(draft, step, resumed=resumed, replaced=replaced)
 
 

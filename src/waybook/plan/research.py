@@ -95,7 +95,7 @@ def store_research(
         return draft.decide(_there(before))
     stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
     for change in _changes(research, stored, before, step_id, context):
-        draft.add_change(change)
+        draft.note(*change)
     draft.record(Event.PLAN_MODIFIED, **_build_details(research, stored, step_id))
     return draft.decide(stored)
 

@@ -206,8 +206,7 @@ def _carry_out(
         draft.move_step(step_id, StepStatus.SKIPPED)
     elif kind is DecisionKind.REJECT:
         reason = rejection_reason(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
-        draft.move_step(step_id, StepStatus.FAILED)
-        draft.set_step(step_id, fail_reason=reason)
+        draft.move_step(step_id, StepStatus.FAILED, fail_reason=reason)
         draft.set_plan(fail_reason=reason)
         draft.move_plan(PlanStatus.FAILED)
     else:

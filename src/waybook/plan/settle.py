@@ -4,14 +4,12 @@ from datetime import timedelta
 
 from waybook.core.changes import Entity, Event, as_json
 from waybook.core.decision_context import DecisionContext
-from waybook.core.usage import Usage
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import (
     CLOSED_PLAN,
     Plan,
     PlanStatus,
-    StepId,
     StepStatus,
     can_move_plan,
     derive_plan_status,
@@ -69,22 +67,6 @@ def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
     if plan.seq > 1:
         register_session(draft)
     return draft.decide(None)
-
-
-def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt, even if the result is late and refused."""
-    if usage is None:
-        return
-    row: dict[str, Json] = {
-        "step_id": step_id,
-        "attempt": attempt,
-        **usage._asdict(),
-        "at": as_json(draft.moment.now),
-        "by": draft.moment.actor.user,
-        "session": draft.moment.actor.session,
-    }
-    draft.insert(Entity.USAGE, draft.moment.new_uuid(), row)
-    draft.set_usage(draft.plan.usage.plus(usage))
 
 
 def detect_stall(

@@ -27,7 +27,7 @@ from waybook.plan.model import (
 from waybook.plan.next_step import NextStep, take_step
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.schema import check_result, result_errors, summarize_errors
-from waybook.plan.settle import record_usage, register_session, resume_plan, settle
+from waybook.plan.settle import register_session, resume_plan, settle
 
 _MAX_SOURCES_NAMED = 20
 
@@ -161,7 +161,7 @@ def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
     if step.status is StepStatus.PENDING:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
     draft.assign_to_actor(step_id)
-    record_usage(draft, step_id, step.attempt, submission.usage)
+    draft.record_usage(step_id, step.attempt, submission.usage)
     return complete(draft, step_id, submission.values())
 
 
@@ -242,7 +242,7 @@ def keep_late_result(draft: Draft, step: Step, submission: Submission, refusal: 
         "created_by": context.actor.user,
     }
     draft.insert(Entity.ARTIFACT, artifact_id, row)
-    record_usage(draft, step.id, attempt or 0, submission.usage)
+    draft.record_usage(step.id, attempt or 0, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED,
         action="late_result_kept",

@@ -1,22 +1,26 @@
-"""Defines the draft of a run, which applies changes to the run and records them for the audit.
-
-Every rule changes a run only through a draft, so that no change is missing from the audit.
-"""
+"""Defines the draft of a run, which applies changes to the run and records them for the audit."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
+from waybook.core.changes import Entity, Entry, Event, text_hash
 from waybook.core.decision_context import DecisionContext
-from waybook.core.usage import NO_USAGE, Usage
+from waybook.core.draft import BaseDraft
+from waybook.core.usage import Usage
 from waybook.dag.expansion.units import ProducedDocument
 from waybook.errors import Refused
 from waybook.json_values import Json
-from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
-
-_NO_JOBS: Mapping[str, Job] = MappingProxyType({})
-NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+from waybook.run.model import (
+    COLUMN_NAMES,
+    CompiledDag,
+    Job,
+    NewDocument,
+    Run,
+    StageRun,
+    StepRun,
+    step_id,
+)
 
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
@@ -27,10 +31,10 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    jobs: Mapping[str, Job] = _NO_JOBS
+    jobs: Mapping[str, Job] = MappingProxyType({})
     documents: tuple[NewDocument, ...] = ()
     #: Long texts by row id. The audit stores only their hashes.
-    texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
+    texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     touched: tuple[str, ...] = ()
     #: Error to raise after the changes are written. For example, a late result is stored and then
     #: refused.
@@ -43,41 +47,38 @@ ReplyT = TypeVar("ReplyT")
 #: entries.
 MAX_CHANGES_PER_ENTRY = 500
 
-_COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
+class RunDraft(BaseDraft):
+    column_names = COLUMN_NAMES
 
-class RunDraft:
     def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
+        super().__init__(context)
         self.compiled_dag = compiled_dag
-        self.moment = context
         self.stages = dict(run.stages)
         self.steps = dict(run.steps)
         self._run = run
         self._jobs: dict[str, Job] = {}
         self._documents: list[NewDocument] = []
-        self._texts: dict[str, tuple[str, ...]] = {}
         self._touched: list[str] = []
-        self._changes: list[Change] = []
-        self._entries: list[Entry] = []
 
     @property
     def run(self) -> Run:
         return self._run
 
     def add_run(self, **row: Json) -> None:
-        self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
+        self.insert(Entity.RUN, self._run.id, row)
 
     def add_stage(self, stage: StageRun) -> None:
         self.stages[stage.slug] = stage
-        self._note(Entity.STAGE_RUN, stage.slug, WHOLE_ROW, None, stage.as_row())
+        self.insert(Entity.STAGE_RUN, stage.slug, stage.as_row())
 
     def add_step(self, step: StepRun) -> None:
         self.steps[step.id] = step
-        self._note(Entity.STAGE_STEP, step.id, WHOLE_ROW, None, step.as_row())
+        self.insert(Entity.STAGE_STEP, step.id, step.as_row())
 
     def add_job(self, job: Job) -> None:
         self._jobs[job.id] = job
-        self._note(Entity.JOB, job.id, WHOLE_ROW, None, job.as_row())
+        self.insert(Entity.JOB, job.id, job.as_row())
 
     def add_document(
         self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
@@ -98,37 +99,34 @@ class RunDraft:
 
     def insert_document(self, document: NewDocument) -> None:
         self._documents.append(document)
-        self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
+        self.insert(Entity.DOCUMENT, document.id, document.as_row())
 
-    def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record the creation of a row with long texts. The audit stores only their hashes."""
-        self._texts[row_id] = texts
-        self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
-
-    def add_usage(self, usage: Usage, **row: Json) -> None:
-        self._note(Entity.USAGE, self.moment.new_uuid(), WHOLE_ROW, None, row)
-        old, new = self._run.usage, self._run.usage.plus(usage)
-        before = None if old == NO_USAGE else old._asdict()
-        self._note(Entity.RUN, self._run.id, "usage", before, new._asdict())
-        self._run = self._run._replace(usage=new)
+    def record_usage(self, job: Job, attempt: int, usage: Usage | None) -> None:
+        """Store the usage of an attempt, even if the result is late and refused."""
+        if usage is not None:
+            run, used = self._run, usage._replace(model=usage.model or job.model)
+            totals = self.insert_usage(
+                Entity.RUN, run.id, run.usage, used, job_id=job.id, attempt=attempt
+            )
+            self._run = run._replace(usage=totals)
 
     def set_run(self, **values: object) -> None:
-        self._note_changes(Entity.RUN, self._run.id, self._run, values)
+        self.note_changes(Entity.RUN, self._run.id, self._run, values)
         self._run = self._run._replace(**values)  # type: ignore[arg-type]  # names are Run's own
 
     def set_stage(self, slug: str, **values: object) -> None:
         stage = self.stages[slug]
-        self._note_changes(Entity.STAGE_RUN, slug, stage, values)
+        self.note_changes(Entity.STAGE_RUN, slug, stage, values)
         self.stages[slug] = stage._replace(**values)  # type: ignore[arg-type]  # names are StageRun's own
 
     def set_step(self, step: StepRun, **values: object) -> StepRun:
         row_id = step.id
-        self._note_changes(Entity.STAGE_STEP, row_id, step, values)
+        self.note_changes(Entity.STAGE_STEP, row_id, step, values)
         self.steps[row_id] = changed = step._replace(**values)  # type: ignore[arg-type]  # names are StepRun's own
         return changed
 
     def set_job(self, job: Job, **values: object) -> Job:
-        self._note_changes(Entity.JOB, job.id, job, values)
+        self.note_changes(Entity.JOB, job.id, job, values)
         self._jobs[job.id] = changed = job._replace(**values)  # type: ignore[arg-type]  # names are Job's own
         return changed
 
@@ -144,55 +142,24 @@ class RunDraft:
 
     def record(self, event: Event, **details: Json) -> None:
         """Write the changes since the last audit entry into one or more new entries."""
-        changes, self._changes = self._changes, []
-        if len(changes) <= MAX_CHANGES_PER_ENTRY:
-            self._entries.append(Entry(event, details, tuple(changes)))
-            return
+        changes = self._changes
         starts = range(0, len(changes), MAX_CHANGES_PER_ENTRY)
+        if len(starts) <= 1:
+            super().record(event, **details)
+            return
         for part, start in enumerate(starts, 1):
-            numbered = {**details, "part": part, "parts": len(starts)}
-            some = tuple(changes[start : start + MAX_CHANGES_PER_ENTRY])
-            self._entries.append(Entry(event, numbered, some))
+            self._changes = changes[start : start + MAX_CHANGES_PER_ENTRY]
+            super().record(event, **details, part=part, parts=len(starts))
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        if self._changes:
-            unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
-            raise AssertionError(f"changes without an audit entry: {unrecorded}")
-        seq = self._run.seq + len(self._entries)
+        entries, seq = self.entries(), self._run.seq + len(self._entries)
         return RunDecision(
             reply,
             self._run._replace(seq=seq, stages=self.stages, steps=self.steps),
-            tuple(self._entries),
+            entries,
             self._jobs,
             tuple(self._documents),
             self._texts,
             tuple(self._touched),
             refusal,
         )
-
-    def _note_changes(
-        self, entity: Entity, row_id: str, row: object, values: Mapping[str, object]
-    ) -> None:
-        for name, new in values.items():
-            old = getattr(row, name)
-            if old != new:
-                column = _COLUMN_NAMES.get(name, name)
-                self._changes.append(Change(entity, row_id, column, as_json(old), as_json(new)))
-
-    def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
-        self._changes.append(Change(entity, row_id, field, old, new))
-
-
-def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt, even if the result is late and refused."""
-    if usage is None:
-        return
-    draft.add_usage(
-        usage,
-        job_id=job.id,
-        attempt=attempt,
-        **{**usage._asdict(), "model": usage.model or job.model},
-        at=as_json(draft.moment.now),
-        by=draft.moment.actor.user,
-        session=draft.moment.actor.session,
-    )

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
+from waybook.core.changes import as_json
 from waybook.core.decision_context import Holder
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.expansion.counts import rendered_keys
@@ -84,6 +85,18 @@ class CompiledDag:
         return sum(len(graph.order) for graph in self.graphs.values())
 
 
+#: Columns whose names differ from the names of the fields.
+COLUMN_NAMES = {"stage": "stage_slug", "continues": "continues_id", "document": "document_id"}
+
+
+def _row(record: NamedTuple, *left_out: str) -> dict[str, Json]:
+    return {
+        COLUMN_NAMES.get(name, name): as_json(value)
+        for name, value in record._asdict().items()
+        if name not in left_out
+    }
+
+
 class StageRun(NamedTuple):
     """A started stage of a run. Its models can no longer change."""
 
@@ -98,15 +111,7 @@ class StageRun(NamedTuple):
     feedback_by: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        return {
-            "models": [*self.models],
-            "prior": origins_json(self.prior),
-            "started_at": _time(self.started_at),
-            "completed_at": _time(self.completed_at),
-            "feedback": self.feedback,
-            "feedback_at": _time(self.feedback_at),
-            "feedback_by": self.feedback_by,
-        }
+        return {**_row(self, "slug", "prior"), "prior": origins_json(self.prior)}
 
 
 def step_id(stage: str, key: str) -> str:
@@ -134,13 +139,7 @@ class StepRun(NamedTuple):
         return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
-        return {
-            "total": self.total,
-            "done": self.done,
-            "failed": self.failed,
-            "opened_at": _time(self.opened_at),
-            "closed_at": _time(self.closed_at),
-        }
+        return _row(self, "stage", "key")
 
 
 class Job(NamedTuple):
@@ -178,27 +177,7 @@ class Job(NamedTuple):
         return Holder(self.held_by, self.held_session)
 
     def as_row(self) -> dict[str, Json]:
-        return {
-            "stage_slug": self.stage,
-            "step_key": self.step_key,
-            "job_type": str(self.job_type),
-            "model": self.model,
-            "rank": self.rank,
-            "unit": unit_json(self.unit) if self.unit else None,
-            "status": str(self.status),
-            "attempt": self.attempt,
-            "tries": self.tries,
-            "ready_at": _time(self.ready_at),
-            "held_by": self.held_by,
-            "held_session": self.held_session,
-            "started_at": _time(self.started_at),
-            "completed_at": _time(self.completed_at),
-            "error": self.error,
-            "continues_id": self.continues,
-            "part": self.part,
-            "document_id": self.document,
-            "counted": self.counted,
-        }
+        return {**_row(self, "id", "unit"), "unit": unit_json(self.unit) if self.unit else None}
 
 
 class RunList(NamedTuple):
@@ -260,19 +239,8 @@ class NewDocument(NamedTuple):
     copied_from: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        copied: dict[str, Json] = {"copied_from": self.copied_from} if self.copied_from else {}
-        return {
-            **copied,
-            "stage_slug": self.stage,
-            "step_key": self.step_key,
-            "job_id": self.job_id,
-            "document_key": self.document_key,
-            "model": self.origin.model,
-            "lineage": self.origin.lineage,
-            "reviewer": self.origin.reviewer,
-            "version": self.version,
-            "content_hash": self.content_hash,
-        }
+        absent = () if self.copied_from else ("copied_from",)
+        return {**_row(self, "id", "origin", "content", *absent), **self.origin._asdict()}
 
 
 def origins_json(origins: Origins) -> Json:
@@ -291,10 +259,6 @@ def unit_json(unit: Unit) -> Json:
         "makes": [[*made] for made in unit.makes],
         **({} if unit.item is None else {"item": unit.item}),
     }
-
-
-def _time(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
 
 
 MAX_JOBS = 20_000

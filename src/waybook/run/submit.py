@@ -12,7 +12,7 @@ from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, Refused, TooLarge
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft, record_usage
+from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.failure import cancellation_error, not_processing_error, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
 from waybook.run.stages import advance, recreate_job, render_job, require_few_jobs, store_list
@@ -74,7 +74,7 @@ def submit_job(
             created_at=context.now.isoformat(),
             created_by=context.actor.user,
         )
-        record_usage(draft, job, attempt or 0, submission.usage)
+        draft.record_usage(job, attempt or 0, submission.usage)
         draft.record(Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=attempt)
         return draft.decide(JobDone(job=job), refusal=refusal)
     if submission.continues:
@@ -204,7 +204,7 @@ def _assigned(
 
 
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
-    record_usage(draft, job, job.attempt, submission.usage)
+    draft.record_usage(job, job.attempt, submission.usage)
     return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=draft.moment.now)
 
 

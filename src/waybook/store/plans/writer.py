@@ -72,8 +72,8 @@ def statements(
     if Entity.ARTIFACT in patches.entities:
         for patch in patches.inserts[Entity.ARTIFACT]:
             # The audit has only the hash of a long text, so the text comes from the decision.
-            text = decision.texts.get(patch.id)
-            values = patch.values if text is None else {**patch.values, "content": text}
+            texts = decision.texts.get(patch.id)
+            values = {**patch.values, "content": texts[0]} if texts else patch.values
             of_plan = {"plan_id": decision.plan.id, "audit_seq": None, "audit_hash": None}
             written.append(_artifact(patch.id, values, **of_plan))
         written += _origins(patches, write_context)
