@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagrams import dense_diagram, lanes, make_chain_of, make_diagram, make_lane, sketches
+from waybook.dag.diagram.coordinates import Point
 from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.routing import (
     Box,
     EdgeLine,
     Frame,
     Layout,
-    Point,
     compute_layout,
     is_detour,
 )

@@ -5,28 +5,26 @@ line crosses a box.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from waybook.dag.diagram.layers import Grid, Item, neighbors
+from waybook.dag.diagram.layers import Grid, Item, neighbors, order_columns
 from waybook.dag.diagram.model import Dimensions
+
+Point: TypeAlias = tuple[int, int]
+#: Points of a route. A straight line joins two successive points with the same x or y; a curve
+#: joins any others.
+Route: TypeAlias = tuple[Point, ...]
 
 #: Weights of a box, a line, and an item without neighbors when their heights are chosen. A line
 #: weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class VerticalPlacement:
-    middle: Sequence[int]
-    heights: list[int]
-
-
-def place_vertically(
-    grid: Grid, columns: list[list[Item]], measures: Dimensions
-) -> VerticalPlacement:
+def _place_vertically(grid: Grid, measures: Dimensions) -> tuple[list[int], list[int]]:
+    """Return the height of each item's middle within its row, and the height of each row."""
+    columns = order_columns(grid)
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
     for band, (_, high) in zip(grid.bands, stacks, strict=True):
@@ -36,58 +34,48 @@ def place_vertically(
     for column, (offsets, _), free in zip(columns, stacks, slack, strict=True):
         for item, offset in zip(column, offsets, strict=True):
             middle[item] = offset + free / 2
-    for near, way in _passes(grid, len(columns)):
+    before, after = neighbors(grid, grid.through.values())
+    both = [sources + targets for sources, targets in zip(before, after, strict=True)]
+    forth, back = range(len(columns)), range(len(columns) - 1, -1, -1)
+    for near, way in ((before, forth), (after, back), (both, forth), (both, back)):
         for place in way:
             if slack[place]:
-                _align_column(
-                    columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes
-                )
-    return VerticalPlacement([round(height) for height in middle], heights)
-
-
-def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    before, after = neighbors(grid, list(grid.through.values()))
-    both = [sources + targets for sources, targets in zip(before, after, strict=True)]
-    forth, back = range(columns), range(columns - 1, -1, -1)
-    return iter([(before, forth), (after, back), (both, forth), (both, back)])
+                offset_of = dict(zip(columns[place], stacks[place][0], strict=True))
+                _align_column(grid, offset_of, near, middle, slack[place])
+    return [round(height) for height in middle], heights
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
+    """Return the middles of a column's items, placed as close as possible, and their height."""
+    gaps = (measures.line_gap, measures.passing_gap, measures.row_gap)
     offsets, bottom, last = list[int](), 0, None
     for item in column:
-        box = grid.is_box(item)
-        gap = 0 if last is None else _gap(last, box, measures)
-        half = measures.box_height // 2 if box else 0
-        offsets.append(bottom + gap + half)
-        bottom, last = bottom + gap + (measures.box_height if box else 0), box
+        is_box = item < grid.boxes
+        top = bottom if last is None else bottom + gaps[last + is_box]
+        bottom, last = top + measures.box_height * is_box, is_box
+        offsets.append((top + bottom) // 2)
     return offsets, bottom
 
 
-def _gap(first: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001 - whether each is a box
-    if first and other:
-        return measures.row_gap
-    return measures.passing_gap if first or other else measures.line_gap
-
-
 def _align_column(
-    column: list[Item],
+    grid: Grid,
+    offsets: Mapping[Item, int],
     near: Sequence[Sequence[Item]],
     middle: list[float],
-    room: tuple[list[int], int],
-    boxes: int,
+    slack: int,
 ) -> None:
     """Move the items of a column toward the mean height of their neighbors, without overlap."""
-    offsets, slack = room
     wishes, weights = [], []
-    for item, offset in zip(column, offsets, strict=True):
+    for item, offset in offsets.items():
         adjacent = near[item]
         if adjacent:
             wishes.append(sum([middle[other] for other in adjacent]) / len(adjacent) - offset)
-            weights.append(BOX_WEIGHT if item < boxes else LINE_WEIGHT)
+            weights.append(BOX_WEIGHT if item < grid.boxes else LINE_WEIGHT)
         else:
             wishes.append(middle[item] - offset)
             weights.append(IDLE_WEIGHT)
-    for item, offset, moved in zip(column, offsets, _monotone_fit(wishes, weights), strict=True):
+    fitted = _monotone_fit(wishes, weights)
+    for (item, offset), moved in zip(offsets.items(), fitted, strict=True):
         middle[item] = offset + round(min(max(moved, 0.0), slack))
 
 
@@ -108,98 +96,135 @@ def _monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[flo
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: A gap between two columns: the row of the gap, and the column to the right of the gap.
-_Gap: TypeAlias = tuple[int, int]
-
-#: Free pixels in a gap: left of the vertical lines, right of these lines, and between them.
+#: Free pixels between two columns: left of the vertical lines, right of these lines, and between
+#: them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
+_CORRIDOR_MARGIN = 12
 _COMPACT_TRACK_COUNT = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gaps:
-    #: For each box, the number of the track in which lines leave the box. The tracks are the places
-    #: for vertical lines in a gap, numbered from the left.
-    exits: Mapping[int, int]
-    #: For each box, the number of the track of the lines from above (True) or from below (False).
-    entries: Mapping[tuple[int, bool], int]
-    leaving: Mapping[_Gap, int]
-    entering: Mapping[_Gap, int]
-    #: Left edge of each column, and the right edge of the last one.
-    columns: list[int]
-    measures: Dimensions
+class Routes:
+    """Positions of the boxes of one stage or plan, and routes of its edges.
 
-    def exit_x(self, source: int, gap: _Gap) -> int:
-        left = self.columns[gap[1] - 1] + self.measures.box_width
-        return (
-            left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
-        )
-
-    def entry_x(self, entry: tuple[int, bool], gap: _Gap) -> int:
-        many, pitch = self.entering[gap], self.measures.pitch
-        back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
-        return self.columns[gap[1]] - BEHIND - back
-
-
-def track_offset(number: int, many: int, pitch: int) -> int:
-    """Return the horizontal offset of a track in pixels.
-
-    >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
-    (18, 180)
+    An edge that cannot run between the boxes is a detour: a line to the right of its first box, in
+    the corridor below a row, and to the left of its last box. A detour to a row further below also
+    runs along the left edge of the diagram, in the gutter.
     """
-    return (
-        number * pitch
-        if many <= _COMPACT_TRACK_COUNT
-        else number * max(2 * many, pitch * _COMPACT_TRACK_COUNT) // many
-    )
 
+    def __init__(self, grid: Grid, measures: Dimensions) -> None:
+        self._grid, self._measures = grid, measures
+        self._middles, heights = _place_vertically(grid, measures)
+        far = defaultdict[int, list[int]](list)
+        for source, target in grid.detours:
+            above, below = grid.band(source), grid.band(target)
+            if below > above + 1:
+                far[source] += [above, below - 1]
+        tracks, count = assign_tracks({box: (min(rows), max(rows)) for box, rows in far.items()})
+        #: For each box with a line in the gutter, the x of this line.
+        self._gutter = {box: self._offset(track, count) for box, track in tracks.items()}
+        self._left_edge = _CORRIDOR_MARGIN + self._offset(count, count) if count else 0
+        #: For each box, the x of the lines that leave it to its right.
+        self._exits: dict[int, int] = {}
+        #: For each box, the x of the lines that enter it from above (True) or from below (False).
+        self._entries: dict[tuple[int, bool], int] = {}
+        #: Left edge of each column, and the right edge of the last one.
+        self._columns = self._place_columns()
+        #: Top of each row, and the y of the lines in the corridor below it, by box and row.
+        self._tops: list[int] = []
+        self._corridors: dict[tuple[int, int], int] = {}
+        self.width, self.height = self._columns[-1], self._place_rows(heights)
 
-def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    leaving: dict[_Gap, dict[int, None]] = defaultdict(dict)
-    entering: dict[_Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
-    for source, target in grid.detours:
-        leaving[grid.band(source), grid.column(source) + 1][source] = None
-        above = grid.band(target) > grid.band(source)
-        entering[grid.band(target), grid.column(target)][target, above] = None
-    exits = {
-        source: number
-        for members in leaving.values()
-        for number, source in enumerate(sorted(members, key=lambda box: -middle[box]))
-    }
-    entries = {
-        entry: number
-        for members in entering.values()
-        for number, entry in enumerate(sorted(members, key=lambda item: _entry_rank(item, middle)))
-    }
-    many_out = {gap: len(members) for gap, members in leaving.items()}
-    many_in = {gap: len(members) for gap, members in entering.items()}
-    return Gaps(
-        exits=exits,
-        entries=entries,
-        leaving=many_out,
-        entering=many_in,
-        columns=_columns(grid, (many_out, many_in), measures),
-        measures=measures,
-    )
+    def left(self, item: Item) -> int:
+        return self._columns[self._grid.column(item)]
 
+    def middle(self, item: Item) -> int:
+        return self._tops[self._grid.band(item)] + self._middles[item]
 
-def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    target, above = entry
-    return (not above, -middle[target] if above else middle[target])
+    def route(self, source: int, target: int) -> Route:
+        start = self.left(source) + self._measures.box_width, self.middle(source)
+        end = self.left(target), self.middle(target)
+        if (source, target) not in self._grid.through:
+            return (start, *self._around(source, target), end)
+        way = [start]
+        for item in self._grid.through[source, target][1:-1]:
+            left, height = self.left(item), self.middle(item)
+            way += [(left, height), (left + self._measures.box_width, height)]
+        return (*way, end)
 
+    def _around(self, source: int, target: int) -> list[Point]:
+        above, below = self._grid.band(source), self._grid.band(target)
+        out, into = self._exits[source], self._entries[target, below > above]
+        along = self._corridors[source, above]
+        way = [(out, self.middle(source)), (out, along)]
+        if below > above + 1:
+            gutter = self._gutter[source]
+            way += [(gutter, along), (gutter, self._corridors[source, below - 1])]
+        return [*way, (into, way[-1][1]), (into, self.middle(target))]
 
-def _columns(
-    grid: Grid, many: tuple[Mapping[_Gap, int], Mapping[_Gap, int]], measures: Dimensions
-) -> list[int]:
-    room: dict[int, int] = defaultdict(int)
-    for gap in {*many[0], *many[1]}:
-        out, into = many[0].get(gap, 0), many[1].get(gap, 0)
-        taken = track_offset(out, out, measures.pitch) + track_offset(into, into, measures.pitch)
-        room[gap[1]] = max(room[gap[1]], BEFORE + taken + BETWEEN + BEHIND)
-    edges, count = [room[0]], grid.widest()
-    for place in range(1, count):
-        edges.append(edges[-1] + measures.box_width + max(measures.column_gap, room[place]))
-    return [*edges, edges[-1] + measures.box_width + room[count]]
+    def _offset(self, track: int, count: int) -> int:
+        """Return the distance of one of `count` tracks from the first one. Many tracks are closer.
+
+        A track is a place for a line beside others.
+        """
+        if count <= _COMPACT_TRACK_COUNT:
+            return track * self._measures.pitch
+        return track * max(2 * count, self._measures.pitch * _COMPACT_TRACK_COUNT) // count
+
+    def _place_columns(self) -> list[int]:
+        """Place the columns and, between them, the vertical lines of detours."""
+        grid, measures, middles = self._grid, self._measures, self._middles
+        #: The boxes at each gap, which is a row, and the column to the right of the gap.
+        leaving = defaultdict[tuple[int, int], dict[int, None]](dict)
+        entering = defaultdict[tuple[int, int], dict[tuple[int, bool], None]](dict)
+        for source, target in grid.detours:
+            above, below = grid.band(source), grid.band(target)
+            leaving[above, grid.column(source) + 1][source] = None
+            entering[below, grid.column(target)][target, below > above] = None
+        room = defaultdict[int, int](int)
+        for gap in {*leaving, *entering}:
+            counts = len(leaving.get(gap, ())), len(entering.get(gap, ()))
+            taken = sum(self._offset(count, count) for count in counts)
+            room[gap[1]] = max(room[gap[1]], BEFORE + taken + BETWEEN + BEHIND)
+        lefts = [self._left_edge + room[0]]
+        for column in range(1, grid.widest()):
+            gap_width = max(measures.column_gap, room[column])
+            lefts.append(lefts[-1] + measures.box_width + gap_width)
+        lefts.append(lefts[-1] + measures.box_width + room[len(lefts)])
+        for (_, column), boxes in leaving.items():
+            first, many = lefts[column - 1] + measures.box_width + BEFORE, len(boxes)
+            for track, box in enumerate(sorted(boxes, key=lambda box: -middles[box])):
+                self._exits[box] = first + self._offset(track, many)
+        for (_, column), entries in entering.items():
+            many = len(entries)
+            first = lefts[column] - BEHIND - self._offset(many, many)
+            down = sorted([e for e in entries if e[1]], key=lambda entry: -middles[entry[0]])
+            up = sorted([e for e in entries if not e[1]], key=lambda entry: middles[entry[0]])
+            for track, entry in enumerate([*down, *up], 1):
+                self._entries[entry] = first + self._offset(track, many)
+        return lefts
+
+    def _place_rows(self, heights: list[int]) -> int:
+        """Place the rows and the lines of detours in the corridors. Return the whole height."""
+        met = defaultdict[int, dict[int, list[int]]](lambda: defaultdict(list))
+        for source, target in self._grid.detours:
+            above, below = self._grid.band(source), self._grid.band(target)
+            met[above][source].append(self._exits[source])
+            met[max(above, below - 1)][source].append(self._entries[target, below > above])
+            if below > above + 1:
+                met[above][source].append(self._left_edge)
+                met[below - 1][source].append(self._left_edge)
+        top, last = 0, len(heights) - 1
+        for band, height in enumerate(heights):
+            self._tops.append(top)
+            top += height
+            spans = {source: (min(places), max(places)) for source, places in met[band].items()}
+            tracks, count = assign_tracks(spans)
+            for source, track in tracks.items():
+                self._corridors[source, band] = top + _CORRIDOR_MARGIN + self._offset(track, count)
+            margins = _CORRIDOR_MARGIN if band == last else 2 * _CORRIDOR_MARGIN
+            taken = self._offset(count, count) + margins if count else 0
+            top += max(taken, 0 if band == last else self._measures.band_gap)
+        return top
 
 
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
@@ -223,8 +248,3 @@ def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int],
         tracks[name] = heappop(free)
         heappush(busy, (end, tracks[name]))
     return tracks, count
-
-
-def extent(places: Iterable[int]) -> tuple[int, int]:
-    values = list(places)
-    return min(values), max(values)

@@ -1,25 +1,16 @@
 """Places the boxes of a diagram, and routes edges between and around them as SVG paths."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from waybook.dag.diagram.coordinates import (
-    Gaps,
-    VerticalPlacement,
-    assign_tracks,
-    extent,
-    gaps_of,
-    place_vertically,
-    track_offset,
-)
+from waybook.dag.diagram.coordinates import Point, Route, Routes, assign_tracks
 from waybook.dag.diagram.layers import (
     Grid,
-    StackedLane,
+    Pairs,
+    Stacks,
     grid_of,
     layers_of,
-    order_columns,
     stack_siblings,
     thin_edges,
 )
@@ -31,11 +22,6 @@ from waybook.dag.diagram.model import (
     columns_in,
     dimensions_for,
 )
-
-Point: TypeAlias = tuple[int, int]
-#: Points of a route. A straight line joins two successive points with the same x or y; a curve
-#: joins any others.
-Route: TypeAlias = tuple[Point, ...]
 
 
 class Box(NamedTuple):
@@ -90,41 +76,36 @@ def path_data(way: Route) -> str:
     points = _without_repetition(way)
     x, y = points[0]
     parts, cut = [f"M{x} {y}"], 0
-    for number in range(1, len(points)):
-        here, there = points[number - 1], points[number]
-        if here[0] != there[0] and here[1] != there[1]:
-            dx, dy = there[0] - here[0], there[1] - here[1]
+    for here, there, behind in zip(points, points[1:], [*points[2:], None], strict=False):
+        dx, dy = there[0] - here[0], there[1] - here[1]
+        if dx and dy:
             parts.append(f"c{_format_numbers(dx // 2, 0, dx // 2, dy, dx, dy)}")
             continue
-        behind = points[number + 1] if number + 1 < len(points) else None
-        turn = _turn(here, there, behind)
-        parts.append(_straight(here, there, cut + turn))
-        cut = turn
+        turn = 0
+        if behind and (there[0] == behind[0] or there[1] == behind[1]):
+            turn = min(_RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
+        dx, dy = _toward(here, there, _length(here, there) - cut - turn)
+        if dx or dy:
+            parts.append(f"h{dx}" if dx else f"v{dy}")
         if turn and behind:
             first, second = _toward(here, there, turn), _toward(there, behind, turn)
             parts.append(f"q{_format_numbers(*first, first[0] + second[0], first[1] + second[1])}")
+        cut = turn
     return "".join(parts)
 
 
 def _without_repetition(way: Route) -> list[Point]:
+    """Leave out repeated points, and points on a straight line between two others."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
             continue
-        if len(points) > 1 and _in_line(points[-2], points[-1], point):
+        if len(points) > 1 and any(
+            a == b == c for a, b, c in zip(*points[-2:], point, strict=True)
+        ):
             points.pop()
         points.append(point)
     return points
-
-
-def _in_line(first: Point, other: Point, third: Point) -> bool:
-    return first[0] == other[0] == third[0] or first[1] == other[1] == third[1]
-
-
-def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
-        return 0
-    return min(_RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
 
 
 def _length(first: Point, other: Point) -> int:
@@ -134,13 +115,6 @@ def _length(first: Point, other: Point) -> int:
 def _toward(start: Point, other: Point, far: int) -> Point:
     dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
-
-
-def _straight(here: Point, there: Point, shorter: int) -> str:
-    dx, dy = _toward(here, there, _length(here, there) - shorter)
-    if dx:
-        return f"h{dx}"
-    return f"v{dy}" if dy else ""
 
 
 def _format_numbers(*values: int) -> str:
@@ -175,124 +149,6 @@ def arrowhead_data(way: Route) -> str:
     return f"M{x} {y}l{_format_numbers(-HEAD_LENGTH, -HEAD_HALF)}v{2 * HEAD_HALF}z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corridors:
-    """Space for the lines that run below each row of a diagram and along its left edge."""
-
-    tops: list[int]
-    height: int
-    along: Mapping[tuple[int, int], int]
-    gutter: Mapping[int, int]
-    gutter_width: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routes:
-    grid: Grid
-    rows: VerticalPlacement
-    gaps: Gaps
-    corridors: Corridors
-    measures: Dimensions
-
-    def left(self, box: int) -> int:
-        return self.corridors.gutter_width + self.gaps.columns[self.grid.column(box)]
-
-    def middle(self, item: int) -> int:
-        return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
-
-    def through(self, source: int, target: int) -> Route:
-        way = [(self.left(source) + self.measures.box_width, self.middle(source))]
-        for item in self.grid.through[source, target][1:-1]:
-            left, height = self.left(item), self.middle(item)
-            way += [(left, height), (left + self.measures.box_width, height)]
-        return (*way, (self.left(target), self.middle(target)))
-
-    def detour(self, source: int, target: int) -> Route:
-        grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
-        above, below = grid.band(source), grid.band(target)
-        out = shift + self.gaps.exit_x(source, (above, grid.column(source) + 1))
-        into = shift + self.gaps.entry_x((target, below > above), (below, grid.column(target)))
-        along = corridors.along[source, above]
-        way = [(self.left(source) + self.measures.box_width, self.middle(source))]
-        way += [(out, self.middle(source)), (out, along)]
-        if below > above + 1:
-            gutter = corridors.gutter[source]
-            way += [(gutter, along), (gutter, corridors.along[source, below - 1])]
-        way += [(into, way[-1][1]), (into, self.middle(target))]
-        return (*way, (self.left(target), self.middle(target)))
-
-
-def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
-    gaps = gaps_of(grid, rows.middle, measures)
-    corridors = _corridors(grid, rows, gaps, measures)
-    return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
-
-
-def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimensions) -> Corridors:
-    met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    far: dict[int, list[int]] = defaultdict(list)
-    for source, target in grid.detours:
-        above, below = grid.band(source), grid.band(target)
-        into = gaps.entry_x((target, below > above), (below, grid.column(target)))
-        met[above][source].append(gaps.exit_x(source, (above, grid.column(source) + 1)))
-        met[max(above, below - 1)][source].append(into)
-        if below > above + 1:
-            far[source] += [above, below - 1]
-            met[above][source].append(0)
-            met[below - 1][source].append(0)
-    tracks = {
-        band: assign_tracks({source: extent(places) for source, places in sources.items()})
-        for band, sources in met.items()
-    }
-    gutter, count = assign_tracks({source: extent(bands) for source, bands in far.items()})
-    wide = _CORRIDOR_MARGIN + track_offset(count, count, measures.pitch) if count else 0
-    tops, along, height = _heights(rows, tracks, measures)
-    return Corridors(
-        tops=tops,
-        height=height,
-        along=along,
-        gutter={
-            source: track_offset(track, count, measures.pitch) for source, track in gutter.items()
-        },
-        gutter_width=wide,
-    )
-
-
-_CORRIDOR_MARGIN = 12
-
-
-def _heights(
-    rows: VerticalPlacement,
-    tracks: Mapping[int, tuple[Mapping[int, int], int]],
-    measures: Dimensions,
-) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    tops, along, top = list[int](), dict[tuple[int, int], int](), 0
-    for band, height in enumerate(rows.heights):
-        tops.append(top)
-        top += height
-        track_of, count = tracks.get(band, ({}, 0))
-        for source, track in track_of.items():
-            along[source, band] = (
-                top + _CORRIDOR_MARGIN + track_offset(track, count, measures.pitch)
-            )
-        last = band == len(rows.heights) - 1
-        taken = (
-            track_offset(count, count, measures.pitch) + _CORRIDOR_MARGIN * (1 if last else 2)
-            if count
-            else 0
-        )
-        top += max(taken, 0 if last else measures.band_gap)
-    return tops, along, top
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inside:
-    width: int
-    height: int
-    boxes: list[Box]
-    lines: list[EdgeLine]
-
-
 def compute_layout(
     sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
 ) -> Layout:
@@ -300,119 +156,80 @@ def compute_layout(
 
     At least `stack_from` steps of one kind with the same neighbors are drawn as one stack.
     """
-    shown = [
-        replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes
-    ]
-    stacked_lanes = [stack_siblings(lane, stack_from) for lane in shown]
-    thinned = [thin_edges(len(stacked.boxes), stacked.edges) for stacked in stacked_lanes]
-    boxes = [
-        replace(stacked, edges=few)
-        for stacked, (few, _) in zip(stacked_lanes, thinned, strict=True)
-    ]
-    measures = dimensions_for(sketch, sum(len(stacked.boxes) for stacked in boxes))
-    layers = [layers_of(len(stacked.boxes), stacked.edges) for stacked in boxes]
+    stacks: list[tuple[Stacks, Pairs, list[int]]] = []
+    undrawn = 0
+    for lane in sketch.lanes:
+        boxes, edges = ((), []) if lane.is_collapsed else stack_siblings(lane, stack_from)
+        drawn, left_out = thin_edges(len(boxes), edges)
+        stacks.append((boxes, drawn, layers_of(len(boxes), drawn)))
+        undrawn += left_out
+    measures = dimensions_for(sketch, sum(len(boxes) for boxes, _, _ in stacks))
     if width is None:
         # The number of boxes in each column, in order.
-        rows = ([count for _, count in sorted(Counter(layer).items())] for layer in layers)
+        rows = ([count for _, count in sorted(Counter(layer).items())] for *_, layer in stacks)
         columns = max((columns_for(counts, measures) for counts in rows), default=1)
     else:
         columns = columns_in(width, measures)
     insides = [
-        _inside(number, stacked, layer, columns, measures)
-        for number, (stacked, layer) in enumerate(zip(boxes, layers, strict=True))
+        (boxes, grid_of(layer, edges, columns, measures.longest_passing) if boxes else None)
+        for boxes, edges, layer in stacks
     ]
-    layout = _stacked_lanes(sketch, insides, measures)
-    return replace(layout, undrawn=sum(undrawn for _, undrawn in thinned))
+    return _arranged(sketch, measures, insides, undrawn)
 
 
-def _inside(
-    number: int, stacked: StackedLane, layer: list[int], columns: int, measures: Dimensions
-) -> _Inside:
-    if not stacked.boxes:
-        return _Inside(width=0, height=0, boxes=[], lines=[])
-    grid = grid_of(layer, stacked.edges, columns, measures.longest_passing)
-    routes = routes_of(grid, place_vertically(grid, order_columns(grid), measures), measures)
-    half = measures.box_height // 2
-    boxes = [
-        Box(
-            routes.left(box),
-            routes.middle(box) - half,
-            measures.box_width,
-            measures.box_height,
-            number,
-            steps,
-            grid.layer[box],
-        )
-        for box, steps in enumerate(stacked.boxes)
-    ]
-    lines = [
-        EdgeLine(s, t, routes.through(s, t) if (s, t) in grid.through else routes.detour(s, t))
-        for s, t in stacked.edges
-    ]
-    width = routes.corridors.gutter_width + routes.gaps.columns[-1]
-    return _Inside(width=width, height=routes.corridors.height, boxes=boxes, lines=lines)
-
-
-def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
+def _arranged(
+    sketch: Diagram,
+    measures: Dimensions,
+    insides: list[tuple[Stacks, Grid | None]],
+    undrawn: int,
+) -> Layout:
+    """Place the lanes one below the other, and draw the transitions between them."""
     framed = len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
+    routes = [Routes(grid, measures) if grid else None for _, grid in insides]
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
-    ways = (
-        [(place[source], place[target]) for source, target in sketch.transitions] if framed else []
-    )
-    far = {number: way for number, way in enumerate(ways) if way[1] > way[0] + 1}
-    tracks, count = assign_tracks({number: (2 * s, 2 * t) for number, (s, t) in far.items()})
-    left = measures.margin + count * 2 * measures.pitch
-    frames, top = list[Frame](), measures.margin
-    wide = max((inside.width for inside in insides), default=0)
-    wide = max(wide, measures.narrowest) if framed else wide
-    for number, inside in enumerate(insides):
-        height = inside.height + (measures.heading + 2 * measures.padding if framed else 0)
-        around = 2 * measures.padding if framed else 0
-        frames.append(Frame(left, top, wide + around, height, number))
-        top += height + measures.lane_gap
-    bottom = top - measures.lane_gap if insides else top
-    boxes, lines = _moved(insides, frames, measures if framed else None)
-    sides = {
-        number: measures.margin + 2 * measures.pitch * track for number, track in tracks.items()
-    }
+    ways = [(place[source], place[target]) for source, target in sketch.transitions if framed]
+    far = {n: (2 * s, 2 * t) for n, (s, t) in enumerate(ways) if t > s + 1}
+    tracks, count = assign_tracks(far)
+    left, top = measures.margin + count * 2 * measures.pitch, measures.margin
+    wide = max((inside.width for inside in routes if inside), default=0)
+    padding, heading = (measures.padding, measures.heading) if framed else (0, 0)
+    wide = 2 * padding + (max(wide, measures.narrowest) if framed else wide)
+    frames, boxes, lines = list[Frame](), list[Box](), list[EdgeLine]()
+    for number, ((stacks, grid), inside) in enumerate(zip(insides, routes, strict=True)):
+        high = heading + 2 * padding + (inside.height if inside else 0)
+        frames.append(Frame(left, top, wide, high, number))
+        x, y, first = left + padding, top + padding + heading, len(boxes)
+        top += high + measures.lane_gap
+        if not (grid and inside):
+            continue
+        size = measures.box_width, measures.box_height
+        for box, steps in enumerate(stacks):
+            box_y = y + inside.middle(box) - measures.box_height // 2
+            boxes.append(Box(x + inside.left(box), box_y, *size, number, steps, grid.layer[box]))
+        for source, target in grid.edges:
+            route = tuple([(x + a, y + b) for a, b in inside.route(source, target)])
+            lines.append(EdgeLine(first + source, first + target, route))
     return Layout(
         sketch=sketch,
         measures=measures,
-        width=left + (frames[0].width if frames else 0) + measures.margin,
-        height=bottom + measures.margin,
+        width=left + (wide if frames else 0) + measures.margin,
+        height=top - (measures.lane_gap if frames else 0) + measures.margin,
         boxes=tuple(boxes),
         lines=tuple(lines),
         frames=tuple(frames) if framed else (),
         transitions=tuple(
-            EdgeLine(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
+            EdgeLine(s, t, _way_on(frames[s], frames[t], tracks.get(number), measures))
             for number, (s, t) in enumerate(ways)
         ),
+        undrawn=undrawn,
     )
 
 
-def _moved(
-    insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
-) -> tuple[list[Box], list[EdgeLine]]:
-    boxes, lines = list[Box](), list[EdgeLine]()
-    for inside, frame in zip(insides, frames, strict=True):
-        x = frame.x + (framed.padding if framed else 0)
-        y = frame.y + (framed.padding + framed.heading if framed else 0)
-        first = len(boxes)
-        boxes += [box._replace(x=box.x + x, y=box.y + y) for box in inside.boxes]
-        lines += [
-            EdgeLine(source + first, target + first, tuple([(a + x, b + y) for a, b in way]))
-            for source, target, way in inside.lines
-        ]
-    return boxes, lines
-
-
-def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    if side is None:
+def _way_on(source: Frame, target: Frame, track: int | None, measures: Dimensions) -> Route:
+    """Return the route between two lanes: straight down or, for a track, along the left edge."""
+    if track is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
-    out, into = _left_anchor_of(source, measures), _left_anchor_of(target, measures)
-    return (out, (side, out[1]), (side, into[1]), into)
-
-
-def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
-    return (frame.x, frame.y + measures.heading // 2)
+    side, half = measures.margin + 2 * measures.pitch * track, measures.heading // 2
+    out, into = source.y + half, target.y + half
+    return ((source.x, out), (side, out), (side, into), (target.x, into))
