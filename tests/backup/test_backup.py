@@ -34,7 +34,6 @@ from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import new_uuid
 from waybook.store.maintenance import backup, restore
-from waybook.store.maintenance.archive import AppliedMigration
 from waybook.store.maintenance.backup import org_tables
 from waybook.store.maintenance.migrate import (
     applied_migrations,
@@ -161,7 +160,7 @@ def test_backup_of_older_schema_is_restored_and_migrated(
         add_org(old.owner_dsn, UUID(new_uuid()), "acme")
         bundle(monkeypatch, *bundled_migrations(), SAMPLE)
         manifest = back_up(old, file)
-        assert manifest.migrations[-1].number == SAMPLE.number - 1
+        assert manifest.migrations[-1][0] == SAMPLE.number - 1
         restore_into(new, file)
         assert all_rows(new) == all_rows(old)
         with owner_connection(new.owner_dsn) as connection:
@@ -181,7 +180,7 @@ def test_restoring_older_backup_into_migrated_database_is_refused(
 
 def test_restoring_the_backup_of_an_earlier_build_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="earlier build of Waybook"):
-        restore.check_migrations((AppliedMigration(1, "plans", "a1"),))
+        restore.check_migrations(((1, "plans", "a1"),))
 
 
 def test_restoring_backup_of_newer_version_raises_invalid_input(

@@ -15,7 +15,7 @@ from postgres_servers import ServerDatabase
 from waybook.app.operations.erasure import erase_org
 from waybook.errors import Misconfigured
 from waybook.store.maintenance import retention
-from waybook.store.maintenance.owner import open_owner_session
+from waybook.store.maintenance.migrate import owner_connection
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 FOR_EVER = RetentionPolicy(0, 0, 0)
@@ -83,9 +83,9 @@ def test_log_partition_is_dropped_when_all_the_rows_are_expired(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
-    with open_owner_session(own_place.owner_dsn) as here:
+    with owner_connection(own_place.owner_dsn) as connection:
         for weeks in range(1, 8):
-            retention.create_partitions(here, now - timedelta(weeks=weeks))
+            retention.create_partitions(connection, now - timedelta(weeks=weeks))
     monday = (now - timedelta(days=now.weekday())).replace(
         hour=0, minute=0, second=0, microsecond=0
     )

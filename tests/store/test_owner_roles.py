@@ -35,7 +35,7 @@ from waybook.errors import Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Query, load, new_uuid
 from waybook.store.maintenance import owner as owners
-from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate, owner_connection
 from waybook.store.maintenance.owner import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
@@ -191,8 +191,8 @@ def test_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> N
 
 def test_owner_query_with_org_condition_fails_if_org_is_missing(own_place: ServerDatabase) -> None:
     with (
-        owners.open_owner_session(own_place.owner_dsn) as here,
-        here.directory_transaction() as owner,
+        owner_connection(own_place.owner_dsn) as connection,
+        owners.directory_transaction(connection) as owner,
         pytest.raises(ValueError, match="needs an org"),
     ):
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))

@@ -13,7 +13,6 @@ from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured
 from waybook.settings import Settings
 from waybook.store.maintenance.migrate import (
-    AppliedMigration,
     Migration,
     bundled_migrations,
     judge_schema,
@@ -77,7 +76,7 @@ async def test_server_starts_on_newer_schema_only_if_marked_compatible(
 def test_server_refuses_to_start_if_an_applied_migration_was_edited() -> None:
     ours = Migration(1, "first", "create table a ()")
     with pytest.raises(Misconfigured, match="0001_first was edited"):
-        judge_schema([AppliedMigration(1, "other", 1)], [ours])
+        judge_schema([(1, "other", 1)], [ours])
 
 
 @given(known=st.integers(1, 8), requirements=st.lists(st.integers(1, 12), min_size=1, max_size=12))
@@ -86,12 +85,10 @@ def test_schema_is_usable_if_migrations_are_complete_and_compatible(
 ) -> None:
     bundled = [Migration(number, "m", str(number)) for number in range(1, known + 1)]
     applied = [
-        AppliedMigration(
-            number, bundled[number - 1].digest if number <= known else "", min(number, oldest)
-        )
+        (number, bundled[number - 1].digest if number <= known else "", min(number, oldest))
         for number, oldest in enumerate(requirements, 1)
     ]
-    is_usable = len(applied) >= known and max(m.oldest_compatible for m in applied) <= known
+    is_usable = len(applied) >= known and max(oldest for *_, oldest in applied) <= known
     try:
         judge_schema(applied, bundled)
     except Misconfigured:

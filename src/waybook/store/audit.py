@@ -118,14 +118,14 @@ def _seal(fields: _UnsealedEntry, previous: bytes) -> bytes:
     encoded = details.encode()
     parts = (
         previous,
-        _with_length(subject),
-        _with_length(subject_id),
-        _with_length(str(seq)),
-        _with_length(rfc3339(at)),
-        _with_length(event),
-        _with_length(actor),
-        _with_length(channel),
-        _with_length(session if session is not None else "\x00"),
+        with_length(subject),
+        with_length(subject_id),
+        with_length(str(seq)),
+        with_length(rfc3339(at)),
+        with_length(event),
+        with_length(actor),
+        with_length(channel),
+        with_length(session if session is not None else "\x00"),
         len(encoded).to_bytes(8, "big"),
         encoded,
     )
@@ -133,8 +133,8 @@ def _seal(fields: _UnsealedEntry, previous: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _with_length(text: str) -> bytes:
-    encoded = text.encode()
+def with_length(part: str | bytes) -> bytes:
+    encoded = part.encode() if isinstance(part, str) else part
     return len(encoded).to_bytes(8, "big") + encoded
 
 

@@ -44,18 +44,13 @@ class Member(NamedTuple):
         return f"orgs/{self.org_id}/{self.table}.copy"
 
 
-class AppliedMigration(NamedTuple):
-    number: int
-    name: str
-    digest: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     at: str
     database: str
     server_version: int
-    migrations: tuple[AppliedMigration, ...]
+    #: Number, name and digest of each applied migration.
+    migrations: tuple[tuple[int, str, str], ...]
     tables: dict[str, list[str]]
     left_out: dict[str, str]
     members: tuple[Member, ...]
@@ -139,7 +134,7 @@ class Archive:
                 at=data["at"],
                 database=data["database"],
                 server_version=data["server_version"],
-                migrations=tuple(AppliedMigration(*fields) for fields in data["migrations"]),
+                migrations=tuple((number, name, sha) for number, name, sha in data["migrations"]),
                 tables=data["tables"],
                 left_out=data["left_out"],
                 members=tuple(Member(*fields) for fields in data["members"]),

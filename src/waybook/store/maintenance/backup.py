@@ -1,19 +1,18 @@
 """Backs up all orgs from one snapshot, as the database owner, during normal operation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import IO, NamedTuple
+from typing import IO, Any
 from uuid import UUID
 
 import psycopg
 from psycopg import sql
 
 from waybook.errors import Busy, Misconfigured
-from waybook.store.driver.queries import Query, first_column, load
-from waybook.store.maintenance.anchors import Anchor, AnchorTotals, ends_in, write_anchors
+from waybook.store.driver.queries import Query, Row, first_column, load
+from waybook.store.maintenance.anchors import Anchor, ends_in, write_anchors
 from waybook.store.maintenance.archive import (
     ANCHORS,
-    AppliedMigration,
     ArchiveWriter,
     Manifest,
     Member,
@@ -23,15 +22,7 @@ from waybook.store.maintenance.archive import (
 )
 from waybook.store.maintenance.migrate import applied_migrations, owner_connection, pending_in
 
-
-class _OrgTable(NamedTuple):
-    name: str
-    columns: tuple[str, ...]
-    has_extension_type: bool
-    estimated_rows: int
-
-
-SQL = load("maintenance/backup", tables=_OrgTable)
+SQL = load("maintenance/backup", tables="name columns has_extension_type estimated_rows")
 
 _REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits, each with the reason why another database does not need its rows.
@@ -79,7 +70,7 @@ class _Backup:
         connection: psycopg.Connection,
         writer: ArchiveWriter,
         progress: Progress,
-        tables: list[_OrgTable],
+        tables: list[Row],
     ) -> None:
         self._connection = connection
         self._writer = writer
@@ -97,14 +88,14 @@ class _Backup:
             raise Busy("the schema was changed just now; nothing was backed up, try again")
         members = [member for org_id in orgs for member in self._members(org_id)]
         with self._writer.open(ANCHORS) as target:
-            anchor: AnchorTotals = write_anchors(target, at, self._anchors(orgs))
-        applied = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
+            anchor = write_anchors(target, at, chain_ends(self._connection, orgs))
+        applied: list[Any] = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
         manifest = Manifest(
             at=at.isoformat(),
             database=database,
             server_version=version,
-            migrations=tuple(AppliedMigration(*row) for row in applied),
-            tables={table.name: [*table.columns] for table in self._tables},
+            migrations=tuple(applied),
+            tables={table.name: table.columns for table in self._tables},
             left_out={
                 table.name: LEFT_OUT.get(table.name, _REBUILT)
                 for table in self._all
@@ -123,7 +114,7 @@ class _Backup:
             if member is not None:
                 yield member
 
-    def _copied(self, table: _OrgTable) -> Iterator[bytes]:
+    def _copied(self, table: Row) -> Iterator[bytes]:
         query = filled_in(SQL["copy_rows"], table.name, table.columns)
         with self._connection.cursor() as cursor, cursor.copy(query) as copy:
             for block in blocks_of(copy):
@@ -132,25 +123,25 @@ class _Backup:
                 self._progress(self._rows, max(self._estimate, self._rows), self._bytes)
                 yield block
 
-    def _anchors(self, orgs: list[UUID]) -> Iterator[Anchor]:
-        for org_id in orgs:
-            enter_org(self._connection, org_id)
-            yield from ends_in(self._connection)
 
-
-def org_tables(connection: psycopg.Connection) -> list[_OrgTable]:
+def org_tables(connection: psycopg.Connection) -> list[Row]:
     """Return every table with an `org_id` column. A table comes after the tables it references."""
-    tables = map(_OrgTable._make, connection.execute(SQL["tables"].text.encode()))
-    return [table._replace(columns=tuple(table.columns)) for table in tables]
+    return [*map(SQL["tables"].make_row, connection.execute(SQL["tables"].text.encode()))]
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, including erased ones. The caller must open a transaction."""
-    _show_directory(connection, visible=True)
+    _set(connection, SQL["see_directory"], "on")
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
     # Hide the rows of the table `org` again, because the transaction continues.
-    _show_directory(connection, visible=False)
+    _set(connection, SQL["see_directory"], "")
     return orgs
+
+
+def chain_ends(connection: psycopg.Connection, orgs: list[UUID]) -> Iterator[Anchor]:
+    for org_id in orgs:
+        enter_org(connection, org_id)
+        yield from ends_in(connection)
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
@@ -162,13 +153,12 @@ def fix_text_format(connection: psycopg.Connection) -> None:
     connection.execute(SQL["same_text"].text.encode())
 
 
-def filled_in(query: Query, table: str, columns: tuple[str, ...] = ()) -> sql.Composed:
-    listed = sql.SQL(", ").join(map(sql.Identifier, columns))
-    return sql.SQL(query.text).format(table=sql.Identifier(table), columns=listed)
-
-
-def _show_directory(connection: psycopg.Connection, *, visible: bool) -> None:
-    _set(connection, SQL["see_directory"], "on" if visible else "")
+def filled_in(query: Query, table: str, columns: Iterable[str] = ()) -> sql.Composed:
+    return sql.SQL(query.text).format(
+        table=sql.Identifier(table),
+        incoming=sql.Identifier(f"incoming_{table}"),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+    )
 
 
 def _set(connection: psycopg.Connection, query: Query, value: str) -> None:

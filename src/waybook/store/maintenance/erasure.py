@@ -10,14 +10,15 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import NotFound
 from waybook.store.audit import ChainHead, SealedEntry, first_broken
 from waybook.store.driver.queries import as_json_text, first_column, first_value, load
+from waybook.store.maintenance.migrate import owner_connection
 from waybook.store.maintenance.owner import (
     Erasure,
     OwnerTransaction,
     Tombstone,
-    open_owner_session,
+    directory_transaction,
     owner_transaction,
     read_head,
-    seal_erasure,
+    seal_of,
 )
 
 SQL = load("maintenance/erasure", chain_entries=SealedEntry)
@@ -37,7 +38,7 @@ class Erased(NamedTuple):
 
 
 def find_org(owner_dsn: str, slug: str) -> UUID:
-    with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
+    with owner_connection(owner_dsn) as connection, directory_transaction(connection) as owner:
         rows = owner.fetch(SQL["find_org"], slug=slug)
     if not rows:
         raise NotFound(f"there is no org “{slug}” here", org=slug)
@@ -53,11 +54,9 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
             owner.fetch(SQL["lock_rows"], table)
         gone = [Tombstone(*chain) for chain in owner.fetch(SQL["ends"])]
         counts = _delete_org_rows(owner, progress)
-        written = record_erasure(
-            owner, head, ErasureRecord(what="org", by=by, counts=counts, stones=gone)
-        )
+        written = record_erasure(owner, head, what="org", by=by, counts=counts, stones=gone)
         if org_id == LOCAL_ORG:
-            owner.execute(SQL["upsert_local_org"], number=written.number, hash=written.hash)
+            owner.fetch(SQL["upsert_local_org"], number=written.number, hash=written.hash)
     erase_late_rows(owner_dsn, org_id)
     return Erased(org_id, written.number, counts)
 
@@ -96,14 +95,6 @@ def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
-class ErasureRecord(NamedTuple):
-    what: str
-    by: str
-    counts: dict[str, int]
-    stones: list[Tombstone]
-    who: str | None = None
-
-
 def lock_org(owner: OwnerTransaction) -> ChainHead:
     head = read_head(owner.fetch(SQL["lock_org"]))
     if head is None:
@@ -116,16 +107,22 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
     return now
 
 
-def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
-    at, stones = transaction_time(owner), tuple(record.stones)
-    counts = as_json_text(record.counts)
-    unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)
-    erasure = seal_erasure(unsealed, head)
-    values = erasure._asdict()
-    del values["tombstones"]
-    owner.execute(SQL["insert_erasure"], **values)
+def record_erasure(
+    owner: OwnerTransaction,
+    head: ChainHead,
+    *,
+    what: str,
+    by: str,
+    counts: dict[str, int],
+    stones: list[Tombstone],
+    who: str | None = None,
+) -> Erasure:
+    number, at, text = head.seq + 1, transaction_time(owner), as_json_text(counts)
+    unsealed = Erasure(number, at, by, what, who, text, tombstones=tuple(stones))
+    erasure = unsealed._replace(hash=seal_of(unsealed, head.hash))
+    owner.fetch(SQL["insert_erasure"], **erasure._asdict())
     owner.execute_many(
-        SQL["insert_tombstone"], [{"erasure": erasure.number, **s._asdict()} for s in stones]
+        SQL["insert_tombstone"], [{"erasure": number, **stone._asdict()} for stone in stones]
     )
-    owner.change(SQL["record_chain_head"], number=erasure.number, hash=erasure.hash)
+    owner.change(SQL["record_chain_head"], number=number, hash=erasure.hash)
     return erasure

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -23,23 +23,10 @@ from waybook.errors import Busy, DiskFull, Misconfigured, Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import Statement, load
+from waybook.store.driver.queries import Statement, first_value, load
 from waybook.store.maintenance import citus
 
-
-class AppliedMigration(NamedTuple):
-    """A migration that was applied to the database, perhaps by a newer program."""
-
-    number: int
-    digest: str
-    oldest_compatible: int
-
-
-SQL = load(
-    "maintenance/migrate",
-    server="version role superuser bypasses_rls now size",
-    applied=AppliedMigration,
-)
+SQL = load("maintenance/migrate", server="version role superuser bypasses_rls now size")
 
 _MAX_LOCK_ATTEMPTS = 30
 _LOCK_PAUSE_SECONDS = 2.0
@@ -105,7 +92,11 @@ def migrate(dsn: str, *, vectors: bool = True, up_to: int | None = None) -> list
         if vectors:
             if ran:
                 connection.execute(_text("add_vector_extension"))
-            _ensure_vectors(connection)
+            if _ask(connection, "lacks_vectors"):
+                with connection.transaction():
+                    connection.execute(_text("lock"))
+                    if _ask(connection, "lacks_vectors"):
+                        connection.execute(_text("create_vectors"))
         _ensure_maintenance_role(connection)
         citus.let_maintenance_role_log_in(connection)
         return ran
@@ -246,22 +237,12 @@ def mask_quoted(text: str) -> str:
     return _OPAQUE.sub(lambda match: " " * len(match[0]), text)
 
 
-def _ensure_vectors(connection: psycopg.Connection) -> None:
-    if not _holds(connection, "lacks_vectors"):
-        return
-    with connection.transaction():
-        connection.execute(_text("lock"))
-        if _holds(connection, "lacks_vectors"):
-            connection.execute(_text("create_vectors"))
-
-
 def _text(name: str) -> bytes:
     return SQL[name].text.encode()
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    row = connection.execute(_text("exists")).fetchone()
-    if not row or not row[0]:
+    if not _ask(connection, "exists"):
         return None
     return dict(connection.execute(_text("done")).fetchall())
 
@@ -298,8 +279,7 @@ def _check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) 
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:
-    row = connection.execute(_text("role_exists")).fetchone()
-    if row and row[0]:
+    if _ask(connection, "role_exists"):
         return
     try:
         connection.execute(_text("create_role"))
@@ -312,25 +292,24 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     """Create `MAINTENANCE_ROLE` if it is missing, and grant it to the owner if possible."""
-    if not _holds(connection, "lacks_maintenance_role"):
+    if not _ask(connection, "lacks_maintenance_role"):
         return
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("lock"))
-        if not _holds(connection, "has_maintenance_role"):
+        if not _ask(connection, "has_maintenance_role"):
             # Another database on this server may be creating the role at the same time.
             already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
             with suppress(*already), connection.transaction():
                 connection.execute(_text("create_maintenance_role"))
-        if _holds(connection, "must_join"):
+        if _ask(connection, "must_join"):
             # Since PostgreSQL 16, the creator of a role needs a grant to switch to the role.
             with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
                 connection.execute(_text("join_maintenance_role"))
         _execute_each(connection, _text("grant_maintenance"))
 
 
-def _holds(connection: psycopg.Connection, question: str) -> bool:
-    row = connection.execute(_text(question)).fetchone()
-    return bool(row and row[0])
+def _ask(connection: psycopg.Connection, question: str) -> object:
+    return first_value(connection.execute(_text(question)).fetchall())
 
 
 async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
@@ -346,15 +325,14 @@ def check_serving_role(dsn: str, role: str) -> None:
         try:
             with connection.transaction(force_rollback=True):
                 connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-                exempt = connection.execute(SQL["is_exempt"].text.encode()).fetchone()
+                is_exempt = _ask(connection, "is_exempt")
         except psycopg.errors.InsufficientPrivilege:
-            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
-            named = str(user and user[0])
+            named = _ask(connection, "name_of_user")
             raise Misconfigured(
                 f"the user {named} of the database URL is not a member of {role}, the role that "
                 f"serves; as an administrator run: grant {role} to {named}"
             ) from None
-        if exempt and exempt[0]:
+        if is_exempt:
             raise Misconfigured(
                 f"the role {role}, which serves, bypasses row-level security, so orgs would see "
                 f"each other's rows; as an administrator run: alter role {role} nosuperuser "
@@ -372,26 +350,26 @@ def check_schema(dsn: str, role: str) -> None:
     """
     with owner_connection(dsn) as connection:
         # Report missing migrations first, because the first migration creates the role.
-        if not _holds(connection, "exists"):
+        if not _ask(connection, "exists"):
             judge_schema([], bundled_migrations())
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-        rows = connection.execute(SQL["applied"].text.encode()).fetchall()
-        judge_schema([AppliedMigration(*row) for row in rows], bundled_migrations())
+        judge_schema(connection.execute(_text("applied")).fetchall(), bundled_migrations())
 
 
-def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
+def judge_schema(applied: list[tuple[Any, ...]], bundled: list[Migration]) -> None:
+    """Compare the migrations of the database (number, digest, oldest compatible) with ours."""
     known = {migration.number: migration for migration in bundled}
-    _check_same(((migration.number, migration.digest) for migration in applied), known)
-    done = {migration.number for migration in applied}
+    done = {number: digest for number, digest, _ in applied}
+    _check_same(done.items(), known)
     pending = [migration.title for number, migration in sorted(known.items()) if number not in done]
     if pending:
         raise Misconfigured(
             f"the database lacks {len(pending)} migrations, the first of which is {pending[0]}; "
             "run waybook migrate as the owner of the database, or start with --migrate"
         )
-    newest, required = max(known), max(migration.oldest_compatible for migration in applied)
+    newest, required = max(known), max(oldest for *_, oldest in applied)
     if required > newest:
         raise Misconfigured(
             "the database was migrated by a newer Waybook, whose schema needs a program that "

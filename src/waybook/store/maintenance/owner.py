@@ -17,7 +17,7 @@ from psycopg import sql
 
 from waybook.errors import Busy, Misconfigured, Refused
 from waybook.json_values import rfc3339
-from waybook.store.audit import GENESIS, ChainHead
+from waybook.store.audit import GENESIS, ChainHead, with_length
 from waybook.store.driver.queries import Query, first_column, load
 from waybook.store.maintenance.citus import is_distributed, lacks_maintenance_login
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
@@ -41,11 +41,9 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        cursor = self._run(query, table, column, values)
+        statement = self._statement(query, table, column)
+        cursor = self._connection.execute(statement, self._named(query, values))
         return [query.make_row(row) for row in cursor] if cursor.description else []
-
-    def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run an UPDATE or DELETE that returns `org_id`, and return the number of affected rows.
@@ -79,13 +77,6 @@ class OwnerTransaction:
             if cursor.rowcount != len(every):
                 raise _reached_others(cursor.rowcount - len(every), query.name)
 
-    def _run(
-        self, query: Query, table: str, column: str, values: Mapping[str, object]
-    ) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self._connection.execute(
-            self._statement(query, table, column), self._named(query, values)
-        )
-
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
         # Formatting the SQL is safe: the text comes from a file, and the driver quotes the names.
@@ -104,53 +95,47 @@ def _reached_others(rows: int, where: str) -> Refused:
     )
 
 
-class OwnerSession:
-    def __init__(self, connection: psycopg.Connection) -> None:
-        self._connection = connection
+@contextmanager
+def org_transaction(connection: psycopg.Connection, org_id: UUID) -> Iterator[OwnerTransaction]:
+    """Open a transaction confined to this org. It is committed at the end of the block.
 
-    @contextmanager
-    def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
-        """Open a transaction confined to this org. It is committed at the end of the block.
-
-        Raises:
-            Busy: a concurrent call did not release its locks in time.
-            Misconfigured: the role is not the owner, or row-level security cannot be enforced.
-        """
-        with self._transaction(LOCK_TIMEOUT):
-            confine(self._connection)
-            self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-            yield OwnerTransaction(self._connection, org_id)
-
-    @contextmanager
-    def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
-        """Open a transaction that sees the list of orgs, but no other rows."""
-        with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
-            self._connection.execute(b"set local app.sweep = 'on'")
-            yield owner
-
-    @contextmanager
-    def _transaction(self, lock_timeout: str) -> Iterator[OwnerTransaction]:
-        try:
-            with self._connection.transaction():
-                self._connection.execute(f"set local lock_timeout = '{lock_timeout}'".encode())
-                yield OwnerTransaction(self._connection)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
-            raise Busy("the org is in use; nothing was erased, try again") from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise Misconfigured(
-                "only the owner of the database may do this; owner_url names the owner"
-            ) from error
+    Raises:
+        Busy: a concurrent call did not release its locks in time.
+        Misconfigured: the role is not the owner, or row-level security cannot be enforced.
+    """
+    with _transaction(connection, LOCK_TIMEOUT):
+        confine(connection)
+        connection.execute(f"set local app.org_id = '{org_id}'".encode())
+        yield OwnerTransaction(connection, org_id)
 
 
 @contextmanager
-def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
-    with owner_connection(dsn) as connection:
-        yield OwnerSession(connection)
+def directory_transaction(
+    connection: psycopg.Connection, lock_timeout: str = LOCK_TIMEOUT
+) -> Iterator[OwnerTransaction]:
+    """Open a transaction that sees the list of orgs, but no other rows."""
+    with _transaction(connection, lock_timeout):
+        connection.execute(b"set local app.sweep = 'on'")
+        yield OwnerTransaction(connection)
+
+
+@contextmanager
+def _transaction(connection: psycopg.Connection, lock_timeout: str) -> Iterator[None]:
+    try:
+        with connection.transaction():
+            connection.execute(f"set local lock_timeout = '{lock_timeout}'".encode())
+            yield
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+        raise Busy("the org is in use; nothing was erased, try again") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Misconfigured(
+            "only the owner of the database may do this; owner_url names the owner"
+        ) from error
 
 
 @contextmanager
 def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
-    with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
+    with owner_connection(dsn) as connection, org_transaction(connection, org_id) as owner:
         yield owner
 
 
@@ -170,6 +155,7 @@ class Erasure(NamedTuple):
     by: str
     what: str
     who: str | None
+    #: Number of changed rows by table, as JSON text.
     counts: str
     hash: bytes = b""
     tombstones: tuple[Tombstone, ...] = ()
@@ -181,6 +167,8 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
+    #: Whether the maintenance role exists.
+    can_step_down: bool
     refusal: str | None = None
 
     @property
@@ -197,17 +185,7 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
         fields += [stone.subject, stone.subject_id, str(stone.entries), stone.seal_before]
         fields.append(stone.seal_after if stone.seal_after is not None else "\x00")
-    digest = sha256(previous)
-    for part in fields:
-        encoded = part.encode() if isinstance(part, str) else part
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    return digest.digest()
-
-
-def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    numbered = erasure._replace(number=head.seq + 1)
-    return numbered._replace(hash=seal_of(numbered, head.hash))
+    return sha256(previous + b"".join(map(with_length, fields))).digest()
 
 
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
@@ -249,7 +227,7 @@ def read_head(rows: Sequence[tuple[int, bytes | None]]) -> ChainHead | None:
 
 def examine_owner(dsn: str) -> OwnerRole:
     with owner_connection(dsn) as connection:
-        role, _ = _read_role(connection)
+        role = _read_role(connection)
         try:
             with connection.transaction(force_rollback=True):
                 confine(connection)
@@ -264,9 +242,9 @@ def confine(connection: psycopg.Connection) -> None:
     Raises:
         Misconfigured: no suitable role is available; the message has the SQL that fixes this.
     """
-    role, exists = _read_role(connection)
+    role = _read_role(connection)
     if role.is_exempt:
-        _step_down(connection, role, exists=exists)
+        _step_down(connection, role)
     if tables := _names(connection, SQL["exempt"]):
         raise Misconfigured(
             f"row-level security is not in force on {', '.join(tables)} for the owner of the "
@@ -275,11 +253,11 @@ def confine(connection: psycopg.Connection) -> None:
         )
 
 
-def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool) -> None:
+def _step_down(connection: psycopg.Connection, role: OwnerRole) -> None:
     on_cluster = is_distributed(connection)
     create = f"create role {MAINTENANCE_ROLE} {'login' if on_cluster else 'nologin'}; "
     let_in = f"alter role {MAINTENANCE_ROLE} login; " if on_cluster else ""
-    prepare = let_in if exists else create
+    prepare = let_in if role.can_step_down else create
     refusal = (
         f"the owner {role.name} bypasses row-level security and cannot step down to "
         f"{MAINTENANCE_ROLE}, so a change of one org could reach others; nothing was changed. "
@@ -303,9 +281,9 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
         )
 
 
-def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    ((*role, can_step_down),) = connection.execute(SQL["role"].text.encode())
-    return OwnerRole(*role), can_step_down
+def _read_role(connection: psycopg.Connection) -> OwnerRole:
+    (role,) = connection.execute(SQL["role"].text.encode())
+    return OwnerRole(*role)
 
 
 def _names(connection: psycopg.Connection, query: Query) -> list[str]:

@@ -5,14 +5,12 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg import sql
 
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, InvalidInput, Refused
 from waybook.store.driver.queries import Query, load
-from waybook.store.maintenance.anchors import Anchor, ends_in, totals_of
+from waybook.store.maintenance.anchors import totals_of
 from waybook.store.maintenance.archive import (
-    AppliedMigration,
     Archive,
     Manifest,
     Member,
@@ -22,6 +20,7 @@ from waybook.store.maintenance.archive import (
 )
 from waybook.store.maintenance.backup import (
     all_orgs,
+    chain_ends,
     enter_org,
     filled_in,
     fix_text_format,
@@ -76,7 +75,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress, *, vectors: bo
             connection.execute(filled_in(SQL["analyze"], table))
 
 
-def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
+def check_migrations(applied: tuple[tuple[int, str, str], ...]) -> int:
     """Return the number of the backup's last migration.
 
     Raises:
@@ -84,9 +83,9 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
             number.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
-    for applied_migration in applied:
-        known = ours.get(applied_migration.number)
-        if applied_migration.number < min(ours):
+    for number, name, digest in applied:
+        known = ours.get(number)
+        if number < min(ours):
             raise InvalidInput(
                 "this backup was made by an earlier build of Waybook, which this version cannot "
                 "read; restore it with the program that made it"
@@ -94,15 +93,15 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
         if known is None:
             raise InvalidInput(
                 f"this backup was made by a newer Waybook (its database has migration "
-                f"{applied_migration.number:04}_{applied_migration.name}, this program knows up to "
-                f"{max(ours)}); upgrade this program, then restore"
+                f"{number:04}_{name}, this program knows up to {max(ours)}); upgrade this program, "
+                "then restore"
             )
-        if known.digest != applied_migration.digest:
+        if known.digest != digest:
             raise InvalidInput(
                 f"migration {known.title} of this backup differs from the one in this program; "
                 "restore with the program that made the backup"
             )
-    return max((applied_migration.number for applied_migration in applied), default=0)
+    return max((number for number, *_ in applied), default=0)
 
 
 class _Restore:
@@ -119,21 +118,17 @@ class _Restore:
         tables = {table.name: table.columns for table in org_tables(self._connection)}
         for name in tables:
             self._run(SQL["lock_table"], name)
-        self._check_tables(tables)
+        for name, columns in self._manifest.tables.items():
+            if not {*columns} <= {*tables.get(name, ())}:
+                raise InvalidInput(f"this database has no table {name} with the backup's columns")
         self._check_empty([*tables])
         for table in self._manifest.tables:
             self._run(SQL["make_incoming"], table)
         for member in self._manifest.members:
             self._load(member)
         orgs = all_orgs(self._connection)
-        totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
-        if totals != self._manifest.anchor:
+        if totals_of(chain_ends(self._connection, orgs)) != self._manifest.anchor:
             raise damaged("the audit chains do not end where they did")
-
-    def _check_tables(self, tables: dict[str, tuple[str, ...]]) -> None:
-        for name, columns in self._manifest.tables.items():
-            if not {*columns} <= {*tables.get(name, ())}:
-                raise InvalidInput(f"this database has no table {name} with the backup's columns")
 
     def _check_empty(self, tables: list[str]) -> None:
         row_counts = [
@@ -157,9 +152,7 @@ class _Restore:
 
     def _load(self, member: Member) -> None:
         enter_org(self._connection, UUID(member.org_id))
-        copied = filled_in(
-            SQL["copy_rows"], _incoming(member.table), tuple(self._manifest.tables[member.table])
-        )
+        copied = filled_in(SQL["copy_rows"], member.table, self._manifest.tables[member.table])
         with self._connection.cursor() as cursor, cursor.copy(copied) as copy:
             for block in self._archive.blocks(member):
                 copy.write(block)
@@ -177,21 +170,8 @@ class _Restore:
             raise damaged(f"{member.name} has a row of another org") from error
         if inserted != member.rows:
             raise damaged(f"{member.name} has {inserted} rows, not {member.rows}")
-        self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
-
-    def _ends(self, org_id: UUID) -> Iterator[Anchor]:
-        enter_org(self._connection, org_id)
-        return ends_in(self._connection)
+        self._run(SQL["empty_incoming"], member.table)
 
     def _run(self, query: Query, table: str) -> psycopg.Cursor[tuple[Any, ...]]:
         columns = self._manifest.tables.get(table, ())
-        named = {
-            "table": sql.Identifier(table),
-            "incoming": sql.Identifier(_incoming(table)),
-            "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
-        }
-        return self._connection.execute(sql.SQL(query.text).format(**named))
-
-
-def _incoming(table: str) -> str:
-    return f"incoming_{table}"
+        return self._connection.execute(filled_in(query, table, columns))

@@ -14,7 +14,7 @@ create temporary table {incoming} on commit drop as
 select {columns} from {table} with no data;
 
 -- name: copy_rows
-copy {table} ({columns}) from stdin;
+copy {incoming} ({columns}) from stdin;
 
 -- name: remove_org_row
 -- Delete the row of the local org that the migrations inserted, because the backup contains its own
@@ -30,7 +30,7 @@ select exists (select from {incoming} where org_id is distinct from app_org());
 insert into {table} ({columns}) select {columns} from {incoming};
 
 -- name: empty_incoming
-truncate {table};
+truncate {incoming};
 
 -- name: analyze
 analyze {table};

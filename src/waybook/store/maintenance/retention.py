@@ -17,23 +17,26 @@ import psycopg
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, first_value, load
 from waybook.store.maintenance.erasure import (
-    ErasureRecord,
     erase_late_rows,
     is_chain_valid,
     lock_org,
     read_chain,
     record_erasure,
 )
+from waybook.store.maintenance.migrate import owner_connection
 from waybook.store.maintenance.owner import (
-    OwnerSession,
     OwnerTransaction,
     Tombstone,
-    open_owner_session,
+    directory_transaction,
+    org_transaction,
 )
 
 SQL = load("maintenance/retention")
-_PLAN_QUERIES = load("maintenance/archived_plans")
-_RUN_QUERIES = load("maintenance/archived_runs")
+#: Queries that find archived plans and runs, and queries that delete them, in order and by table.
+_SUBJECTS = {
+    "plan": (SQL["archived_plans"], load("maintenance/archived_plans")),
+    "run": (SQL["archived_runs"], load("maintenance/archived_runs")),
+}
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
@@ -61,14 +64,14 @@ class RetentionPolicy(NamedTuple):
 class _RetentionRun(NamedTuple):
     """The values of one retention pass. `stopped` returns whether the pass must end early."""
 
-    here: OwnerSession
+    connection: psycopg.Connection
     keep: RetentionPolicy
     now: datetime
     stopped: Callable[[], bool]
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        with self.here.org_transaction(org_id) as owner:
+        with org_transaction(self.connection, org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
 
@@ -76,15 +79,15 @@ def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
     gone: Counter[str] = Counter()
-    with open_owner_session(owner_dsn) as here:
-        with here.directory_transaction() as owner:
+    with owner_connection(owner_dsn) as connection:
+        with directory_transaction(connection) as owner:
             now: datetime = first_value(owner.fetch(SQL["time_now"]))
             orgs = first_column(owner.fetch(SQL["orgs"]))
             erased = first_column(owner.fetch(SQL["erased_orgs"]))
-        create_partitions(here, now, [*orgs, *erased])
+        create_partitions(connection, now, [*orgs, *erased])
         if keep.calls:
-            gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
-        chores = _RetentionRun(here, keep, now, stopped)
+            gone["partitions"] += drop_partitions(connection, now - timedelta(days=keep.calls))
+        chores = _RetentionRun(connection, keep, now, stopped)
         for org_id in orgs:
             gone.update(_retain_in(chores, org_id))
     for org_id in erased:
@@ -92,7 +95,9 @@ def apply_retention(
     return {table: rows for table, rows in sorted(gone.items()) if rows}
 
 
-def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
+def create_partitions(
+    connection: psycopg.Connection, now: datetime, orgs: Sequence[UUID] = ()
+) -> None:
     """Create the call log's missing partitions for this week and the following weeks.
 
     Calls of these weeks that are already in the default partition are moved into the new
@@ -103,55 +108,56 @@ def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = 
         security; only the partitions of other weeks were created.
     """
     refused: Misconfigured | None = None
-    with here.directory_transaction() as owner:
+    with directory_transaction(connection) as owner:
         there = _partitions(owner)
     for week in _weeks(now.astimezone(UTC).date()):
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
-        if name not in there:
+        bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
+        if name in there:
+            continue
+        try:
+            with directory_transaction(connection, _DDL_TIMEOUT) as owner:
+                if _alone(owner) and name not in _partitions(owner):
+                    owner.execute_ddl(SQL["make_partition"], name, **bounds)
+                    _guard_partition(owner, name)
+        except psycopg.errors.CheckViolation:
             try:
-                _make_partition(here, name, week)
-            except psycopg.errors.CheckViolation:
-                try:
-                    _make_partition_of_moved_calls(here, name, week, orgs)
-                except Misconfigured as error:
-                    refused = error
+                _make_partition_of_moved_calls(connection, name, bounds, orgs)
+            except Misconfigured as error:
+                refused = error
     if refused is not None:
         raise refused
 
 
-def _make_partition(here: OwnerSession, name: str, week: date) -> None:
-    with here.directory_transaction(_DDL_TIMEOUT) as owner:
-        if _alone(owner) and name not in _partitions(owner):
-            bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
-            owner.execute_ddl(SQL["make_partition"], name, **bounds)
-            _guard_partition(owner, name)
-
-
 def _make_partition_of_moved_calls(
-    here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
+    connection: psycopg.Connection, name: str, bounds: Mapping[str, str], orgs: Sequence[UUID]
 ) -> None:
-    bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
-    calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
+    calls = dict[UUID, int]()
+    for org_id in orgs:
+        with org_transaction(connection, org_id) as owner:
+            limit = MAX_MOVED_ROWS + 1
+            counted = owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)
+            calls[org_id] = first_value(counted)
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
         # PostgreSQL raises this if the default partition still has calls of the week. They stay
         # there.
         contextlib.suppress(psycopg.errors.CheckViolation),
-        here.directory_transaction(_DDL_TIMEOUT) as owner,
+        directory_transaction(connection, _DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
         # Lock the log, so that no call is logged between moving the last row and attaching the
         # partition.
-        owner.execute(SQL["lock_calls"])
-        owner.execute(SQL["make_week"], name)
+        owner.fetch(SQL["lock_calls"])
+        owner.fetch(SQL["make_week"], name)
         owner.execute_ddl(SQL["distribute_week"], name, name=name)
         _guard_partition(owner, name)
         owner.execute_ddl(SQL["open_week"], name)
         for org_id in (org_id for org_id, count in calls.items() if count):
             with owner.of(org_id) as theirs:
-                theirs.execute(SQL["copy_calls"], name, **bounds)
+                theirs.fetch(SQL["copy_calls"], name, **bounds)
                 theirs.change(SQL["delete_copied_calls"], **bounds)
         owner.execute_ddl(SQL["attach_partition"], name, **bounds)
 
@@ -160,12 +166,6 @@ def _guard_partition(owner: OwnerTransaction, name: str) -> None:
     # Citus refuses several statements in one message.
     for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
         owner.execute_ddl(query, name)
-
-
-def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:
-    with here.org_transaction(org_id) as owner:
-        limit = MAX_MOVED_ROWS + 1
-        return int(first_value(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)))
 
 
 def _weeks(today: date) -> Iterator[date]:
@@ -178,13 +178,13 @@ def _weeks(today: date) -> Iterator[date]:
     return (monday + ahead * _WEEK for ahead in range(_WEEKS_AHEAD + 1))
 
 
-def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    with here.directory_transaction(_DDL_TIMEOUT) as owner:
+def drop_partitions(connection: psycopg.Connection, before: datetime) -> int:
+    with directory_transaction(connection, _DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
             return 0
         for name in old:
-            owner.execute(SQL["drop_partition"], name)
+            owner.fetch(SQL["drop_partition"], name)
     return len(old)
 
 
@@ -216,7 +216,11 @@ def _retain_in(chores: _RetentionRun, org_id: UUID) -> Counter[str]:
             gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))
     if keep.archived:
         for subject in ("plan", "run"):
-            gone.update(_erase_archived(chores, org_id, subject))
+            after = str(_NO_ORG)
+            before = chores.now - timedelta(days=keep.archived)
+            while after:
+                with chores.org_transaction(org_id) as owner:
+                    after = _erase_some(owner, subject, before, after, gone) if owner else ""
     return gone
 
 
@@ -230,23 +234,12 @@ def _delete_rows(chores: _RetentionRun, org_id: UUID, query: Query, before: date
     return gone
 
 
-def _erase_archived(chores: _RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
-    gone: Counter[str] = Counter()
-    before = chores.now - timedelta(days=chores.keep.archived)
-    after = str(_NO_ORG)
-    while after:
-        with chores.org_transaction(org_id) as owner:
-            after = _erase_some(owner, subject, before, after, gone) if owner else ""
-    return gone
-
-
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
     """Erase the next batch of plans or runs. Return the last id, or "" at the end."""
     head = lock_org(owner)
-    query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    rows = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
+    rows = owner.fetch(_SUBJECTS[subject][0], before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, subject_id, seq, seal)
         for subject_id, seq, seal in rows
@@ -255,24 +248,20 @@ def _erase_some(
     ]
     if stones:
         counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
-        record_erasure(
-            owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
-        )
+        record_erasure(owner, head, what="archived", by="waybook", counts=counts, stones=stones)
         gone.update(counts)
     return rows[-1][0] if len(rows) == MAX_SUBJECTS else ""
 
 
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
-    if subject == "run":
-        return _delete_in_order(owner, _RUN_QUERIES, ids=ids)
-    sources = first_column(owner.fetch(SQL["unshared_sources"], ids=ids))
-    return _delete_in_order(owner, _PLAN_QUERIES, ids=ids, sources=sources)
-
-
-def _delete_in_order(
-    owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
-) -> dict[str, int]:
-    counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
+    # Runs have no sources.
+    sources = (
+        first_column(owner.fetch(SQL["unshared_sources"], ids=ids)) if subject == "plan" else []
+    )
+    counts = {
+        table: owner.change(query, ids=ids, sources=sources)
+        for table, query in _SUBJECTS[subject][1].items()
+    }
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 

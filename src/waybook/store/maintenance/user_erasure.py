@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 from uuid import UUID
 
 import orjson
@@ -24,7 +23,6 @@ from waybook.store.driver.queries import as_json_text, first_column, first_value
 from waybook.store.maintenance.erasure import (
     MAX_PASSES,
     Erased,
-    ErasureRecord,
     Progress,
     is_chain_valid,
     lock_org,
@@ -35,9 +33,7 @@ from waybook.store.maintenance.erasure import (
 )
 from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
 
-SQL = load(
-    "maintenance/user_erasure",
-)
+SQL = load("maintenance/user_erasure")
 
 #: Texts that may come before a user's name in a stored value.
 _NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
@@ -58,22 +54,23 @@ def erase_user(
         )
         counts = Counter(_without_user(owner, to.name))
         stones = _reseal_chains(owner, to, progress)
-        stones += _reseal_org_chain(owner, _UserErasure(org_id, to, gone, by))
+        stones += _reseal_org_chain(owner, org_id, to, gone, by)
         counts["audit_entry"] += sum(touched for _, touched in stones)
         counts.update(_renamed_columns(owner, to))
         counts.update(_renamed_answers(owner, to))
         row_counts = {table: rows for table, rows in sorted(counts.items()) if rows}
         if not row_counts:
             raise NotFound(f"no user named “{to.name}” ever did anything in this org", user=to.name)
-        written = ErasureRecord(
+        written = record_erasure(
+            owner,
+            head,
             what="user",
             by=to.pseudonym if by == to.name else by,
             counts=row_counts,
             stones=[stone for stone, _ in stones],
             who=to.pseudonym,
         )
-        number = record_erasure(owner, head, written).number
-    return Erased(org_id, number, row_counts, to.pseudonym)
+    return Erased(org_id, written.number, row_counts, to.pseudonym)
 
 
 def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
@@ -145,61 +142,51 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
         yield new._replace(hash=previous)
 
 
-class _UserErasure(NamedTuple):
-    org_id: UUID
-    to: Pseudonymization
-    gone: frozenset[str]
-    by: str
-
-
-def _reseal_org_chain(owner: OwnerTransaction, who: _UserErasure) -> list[tuple[Tombstone, int]]:
+def _reseal_org_chain(
+    owner: OwnerTransaction, org_id: UUID, to: Pseudonymization, gone: frozenset[str], by: str
+) -> list[tuple[Tombstone, int]]:
+    """Remove the user's data from the org's audit, and add an entry that deletes the user."""
     before = first_value(owner.fetch(SQL["org_end"]))
-    entries = read_chain(owner, str(who.org_id))
+    entries = read_chain(owner, str(org_id))
     if not entries:
         return []
-    _refuse_broken(f"org {who.org_id}", entries, before)
+    _refuse_broken(f"org {org_id}", entries, before)
     blank = []
     for entry in entries:
         details = orjson.loads(entry.details)
-        kept = remove_member_details(details, who.gone, who.to)
+        kept = remove_member_details(details, gone, to)
         blank.append(entry if kept == details else entry._replace(details=as_json_text(kept)))
-    resealed = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
+    if changes := _deletions(blank, gone):
+        told: dict[str, Json] = {"action": "user_erased", "user": to.pseudonym}
+        last = blank[-1]
+        farewell = last._replace(
+            seq=last.seq + 1,
+            at=max(transaction_time(owner), last.at),
+            event=Event.PLAN_MODIFIED,
+            actor=by,
+            channel=Channel.CLI,
+            session=None,
+            details=as_json_text({**told, "changes": group_changes(changes)}),
+        )
+        blank.append(farewell)
+    resealed = list(_resealed(blank, to))
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=False))
     added = resealed[len(entries) :]
     if touched or added:
         _rewrite_entries(owner, resealed[: len(entries)])
         owner.execute_many(SQL["add_entry"], [entry._asdict() for entry in added])
         owner.change(SQL["move_org_end"], seq=resealed[-1].seq, hash=resealed[-1].hash)
-    stone = Tombstone("org", str(who.org_id), len(resealed), before, resealed[-1].hash)
+    stone = Tombstone("org", str(org_id), len(resealed), before, resealed[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
 
 
-def _farewell(
-    owner: OwnerTransaction, entries: list[SealedEntry], who: _UserErasure
-) -> list[SealedEntry]:
-    recorded_changes = (
-        change for entry in entries for change in changes_of(orjson.loads(entry.details))
-    )
-    changes = [
-        Change(Entity(entity), row_id, WHOLE_ROW, row, None)
-        for entity, rows in replay(recorded_changes).items()
-        for row_id, row in rows.items()
-        if row_id in who.gone
-    ]
-    if not changes:
-        return []
-    details: dict[str, Json] = {"action": "user_erased", "user": who.to.pseudonym}
-    last = entries[-1]
+def _deletions(entries: list[SealedEntry], gone: frozenset[str]) -> list[Change]:
+    recorded = (change for entry in entries for change in changes_of(orjson.loads(entry.details)))
     return [
-        last._replace(
-            seq=last.seq + 1,
-            at=max(transaction_time(owner), last.at),
-            event=Event.PLAN_MODIFIED,
-            actor=who.by,
-            channel=Channel.CLI,
-            session=None,
-            details=as_json_text({**details, "changes": group_changes(changes)}),
-        )
+        Change(Entity(entity), row_id, WHOLE_ROW, row, None)
+        for entity, rows in replay(recorded).items()
+        for row_id, row in rows.items()
+        if row_id in gone
     ]
 
 
