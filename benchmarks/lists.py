@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -70,7 +69,7 @@ def read_by_name() -> Mapping[str, Read]:
     newest = PlanFilter(order=ListOrder.CREATION)
 
     def named(text: str) -> PlanFilter:
-        return replace(newest, all=True, text=text)
+        return newest._replace(all=True, text=text)
 
     def runs_named(text: str) -> Read:
         return lambda ctx: list_runs(ctx, RunFilter(order=ListOrder.CREATION, text=text), 20)
@@ -78,11 +77,11 @@ def read_by_name() -> Mapping[str, Read]:
     look = LastLook(since=None, looked_at=None)
     return {
         "list_active_plans": plans(active),
-        "waybook plans --all": plans(replace(active, all=True)),
+        "waybook plans --all": plans(active._replace(all=True)),
         "plans, newest first": plans(newest),
-        "stalled plans": plans(replace(newest, state=PlanState.STALLED)),
-        "plans waiting for review": plans(replace(newest, state=PlanState.AWAITING_REVIEW)),
-        "plans of one user": plans(replace(newest, creator="user-7")),
+        "stalled plans": plans(newest._replace(state=PlanState.STALLED)),
+        "plans waiting for review": plans(newest._replace(state=PlanState.AWAITING_REVIEW)),
+        "plans of one user": plans(newest._replace(creator="user-7")),
         "plan by rare name": plans(named("c4ca4238a0b923820dcc509a6f75849b")),
         "plans by common name": plans(named("region")),
         "plan by missing name": plans(named("no such plan")),

@@ -1,8 +1,8 @@
 """Rules that change an org, its users and its tokens. Each rule returns an audit entry."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from waybook.accounts.model import Org, Token, User, row_of, validate_name, validate_user_name
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
@@ -13,8 +13,7 @@ from waybook.json_values import Json
 KINDS = {Org: Entity.ORG, User: Entity.USER, Token: Entity.TOKEN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewUser:
+class NewUser(NamedTuple):
     name: str
     scopes: tuple[Scope, ...]
     email: str | None = None

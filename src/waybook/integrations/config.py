@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from waybook.core.decision_context import Scope
@@ -177,8 +177,7 @@ def _check_issuer(settings: Settings, issuer: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerCheck:
+class IssuerCheck(NamedTuple):
     #: Reason why the endpoints were not found.
     error: str | None = None
     #: Reason why the keys were not downloaded.

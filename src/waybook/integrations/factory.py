@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
@@ -20,47 +20,33 @@ _TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_
 
 @asynccontextmanager
 async def _open_client(
-    module: str, name: str, *arguments: object, **named: object
+    module: str, name: str, configured: object, *arguments: object
 ) -> AsyncIterator[Any]:
-    """Import a client class and yield an instance of it. Close the instance after the block."""
+    """Import a client class and yield an instance of it, or None if it is not configured."""
+    if configured is None:
+        yield None
+        return
     loaded = await asyncio.to_thread(import_module, f"waybook.integrations.{module}")
-    client = getattr(loaded, name)(*arguments, **named)
+    client = getattr(loaded, name)(configured, *arguments)
     try:
         yield client
     finally:
         await client.close()
 
 
-@asynccontextmanager
-async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    url, key = settings.embeddings_url, settings.embeddings_key
-    if url is None:
-        yield None
-        return
-    model = settings.embeddings_model
-    async with _open_client("embeddings", "EmbeddingsClient", url, model, key) as client:
-        yield client
+def open_embedder(settings: Settings) -> AbstractAsyncContextManager[EmbeddingModel | None]:
+    model, key = settings.embeddings_model, settings.embeddings_key
+    return _open_client("embeddings", "EmbeddingsClient", settings.embeddings_url, model, key)
 
 
-@asynccontextmanager
-async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
-    url, key = settings.model_url, settings.model_key
-    if url is None:
-        yield None
-        return
-    named = {"api": settings.model_api, "model": settings.model, "key": key}
-    async with _open_client("llm_client", "ModelClient", url=url, **named) as client:
-        yield client
+def open_model(settings: Settings) -> AbstractAsyncContextManager[Model | None]:
+    arguments = settings.model_api, settings.model, settings.model_key
+    return _open_client("llm_client", "ModelClient", settings.model_url, *arguments)
 
 
-@asynccontextmanager
-async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
+def open_issuer(settings: Settings) -> AbstractAsyncContextManager[IssuerClient | None]:
     configured = issuer_from_settings(settings)
-    if configured is None or not settings.requires_auth:
-        yield None
-        return
-    async with _open_client("oidc_issuer", "Issuer", configured) as issuer:
-        yield issuer
+    return _open_client("oidc_issuer", "Issuer", configured if settings.requires_auth else None)
 
 
 class _LazyWebhookSender:

@@ -7,7 +7,6 @@ Messages API.
 import asyncio
 import json
 import logging
-from dataclasses import replace
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
@@ -174,7 +173,7 @@ UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
+    def __init__(self, url: str, api: str, model: str, key: str | None) -> None:
         self._format: WireFormat = FORMATS[api]
         self._model = model
         headers = self._format.headers(key)
@@ -197,7 +196,7 @@ class ModelClient:
         except EndpointFailed as failed:
             if failed.details.get("status") not in UNSUPPORTED_STATUS:
                 raise
-        plain = self._format.request(replace(question, structured=False), self._model)
+        plain = self._format.request(question._replace(structured=False), self._model)
         return await self._exchange.post(plain, seconds=deadline - clock())
 
     async def close(self) -> None:

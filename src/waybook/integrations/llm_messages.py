@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from waybook.core.usage import Usage
 from waybook.json_values import Json
@@ -12,8 +11,7 @@ from waybook.json_values import Json
 MAX_TOKENS = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     instructions: str
     text: str
     schema: dict[str, Json]
@@ -21,8 +19,7 @@ class ModelRequest:
     structured: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReply:
+class ModelReply(NamedTuple):
     text: str
     usage: Usage
     truncated: bool = False
@@ -37,8 +34,7 @@ class Model(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireFormat:
+class WireFormat(NamedTuple):
     """Functions that define the wire format of a language model API."""
 
     address: Callable[[str], str]

@@ -10,9 +10,8 @@ import time
 from base64 import b64encode, urlsafe_b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -47,8 +46,7 @@ _PART: Final = "[A-Za-z0-9_-]+"
 _TOKEN: Final = re.compile(rf"(?P<header>{_PART})\.{_PART}\.{_PART}")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A public key, with the algorithms that it may be used with."""
 
     name: str | None
@@ -147,8 +145,7 @@ _MAX_KEYS: Final = 100
 MAX_NAME_LENGTH: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerEndpoints:
+class IssuerEndpoints(NamedTuple):
     keys: str
     authorize: str
     token: str

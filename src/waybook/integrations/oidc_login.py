@@ -6,10 +6,9 @@ The state of a sign-in is in a cookie, so only the browser that started the sign
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 import orjson
@@ -44,8 +43,7 @@ class IssuerClient(Protocol):
     async def redeem(self, fields: Mapping[str, str], /) -> Claims: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuedIdentity:
+class IssuedIdentity(NamedTuple):
     org: str
     subject: str
     name: str
@@ -111,15 +109,14 @@ _REQUESTED_SCOPES: Final = "openid profile email"
 _MAX_CODE_LENGTH: Final = 4_096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignInAttempt:
+class SignInAttempt(NamedTuple):
     state: str
     nonce: str
     verifier: str
     return_to: str
 
     def to_cookie(self) -> str:
-        return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
+        return urlsafe_b64encode(orjson.dumps(self._asdict())).decode()
 
 
 def new_attempt(then: str) -> SignInAttempt:
@@ -139,7 +136,7 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
         flow = SignInAttempt(**fields)
     except (ValueError, TypeError):
         return None
-    return flow if all(isinstance(value, str) for value in asdict(flow).values()) else None
+    return flow if all(isinstance(value, str) for value in flow) else None
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:

@@ -4,7 +4,7 @@ Chains are verified one by one, so that memory use is limited by the longest cha
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
@@ -23,8 +23,7 @@ _ARTIFACT = "artifact"
 ORG = "org"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditVerdict:
+class AuditVerdict(NamedTuple):
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()

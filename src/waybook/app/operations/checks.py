@@ -1,8 +1,8 @@
 """Defines the result of a diagnostic check, and checks the role that owns the tables."""
 
 import asyncio
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
 from waybook.store.maintenance.owner import examine_owner
@@ -14,8 +14,7 @@ class CheckState(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     name: str
     state: CheckState
     message: str

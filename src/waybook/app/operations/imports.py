@@ -4,9 +4,8 @@ The chain is verified and inserted unchanged. One entry is added that names the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from waybook.app.queries.audit import changes_in
 from waybook.app.queries.work_export import (
@@ -63,8 +62,7 @@ _TEXT_COLUMNS: Final = {
 _ENTRY_FIELDS: Final = ("seq", "at", "event", "actor", "channel", "record", "hash")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFile:
+class ExportFile(NamedTuple):
     """Content of an export whose audit chain, rows and texts were verified."""
 
     kind: str

@@ -1,8 +1,7 @@
 """Creates, lists and revokes links to snapshots of plans."""
 
 import secrets
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from waybook.accounts.model import hash_token
 from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries
@@ -26,8 +25,7 @@ _MAX_LINKS: Final = 50
 _SECRET_BYTES: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SharedPlan:
+class _SharedPlan(NamedTuple):
     id: str
     name: str
     seq: int

@@ -5,9 +5,8 @@ These queries identify an agent by its user and its session.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from waybook.app.queries.audit import NEVER, changes_in, entry_cursor, entry_details, place_behind
@@ -77,8 +76,7 @@ AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentActivity:
+class AgentActivity(NamedTuple):
     """An agent's audit entries, newest first, with the names of the plans and runs in them."""
 
     agent: AgentRow

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Event, Row, Rows, replay
@@ -70,8 +69,7 @@ _EXPORT_BATCH_SIZE = 500
 _EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(NamedTuple):
     subject_id: str | None = None
     event: str | None = None
     actor: str | None = None
@@ -118,7 +116,7 @@ async def all_entries(
         most -= len(entries)
         if cursor is None:
             return
-        filter_ = replace(filter_, after_cursor=cursor)
+        filter_ = filter_._replace(after_cursor=cursor)
 
 
 def entry_cursor(entry: SealedEntry) -> str:
@@ -268,8 +266,7 @@ def entry_label(entry: SealedEntry) -> str:
     return event_label(entry.event, action if isinstance(action, str) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectAsOf:
+class SubjectAsOf(NamedTuple):
     rows: Rows
     last: SealedEntry
 

@@ -1,10 +1,10 @@
 """Forecasts the time and cost of plans and runs from finished steps, jobs and runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import (
@@ -72,8 +72,7 @@ def job_intervals(started: datetime | None, jobs: Sequence[Row]) -> list[float]:
     return [(end - start).total_seconds() for start, end in pairwise(times)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPreview:
+class StartPreview(NamedTuple):
     #: Number of jobs of each stage, by the slug of the stage.
     stages: Mapping[str, Count]
     total: Count

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from waybook.app.queries.overview import RunFailure
 from waybook.app.queries.work_list import (
@@ -123,8 +123,7 @@ async def count_pending(ctx: RequestContext) -> PendingCounts:
 _OUTPUT_KIND = "output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewEvidence:
+class ReviewEvidence(NamedTuple):
     previous: Row | None = None
     research: tuple[Row, ...] = ()
     outputs: tuple[Row, ...] = ()

@@ -5,7 +5,6 @@ what has happened since the last visit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -168,8 +167,7 @@ class SectionTotal(NamedTuple):
     is_minimum: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class Overview(NamedTuple):
     needs: Sequence[WaitingWork]
     trouble: Sequence[TroubledPlan | TroubledRun]
     running: Sequence[RunningWork]
@@ -292,8 +290,7 @@ def _progress(initials: str | None) -> Progress | None:
     return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwaySummary:
+class AwaySummary(NamedTuple):
     since: datetime
     counts: Row
     decisions: Sequence[Row]

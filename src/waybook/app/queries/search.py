@@ -6,10 +6,9 @@ Search by meaning needs an embedding model and its vectors of the stored researc
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.reply import fit_views, next_call
@@ -38,8 +37,7 @@ from waybook.store.research.search import QueryVector, Scope
 from waybook.store.text_search import TextQuery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResults:
+class SearchResults(NamedTuple):
     question: SearchQuery
     hits: list[Hit]
     method: str
@@ -211,8 +209,7 @@ _STORED_KINDS: Final = dict(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHit:
+class SearchHit(NamedTuple):
     kind: HitKind
     id: str
     name: tuple[Piece, ...]
@@ -227,8 +224,7 @@ class SearchHit:
     resource_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchGroup:
+class SearchGroup(NamedTuple):
     kind: HitKind
     hits: tuple[SearchHit, ...]
     has_more: bool

@@ -4,11 +4,10 @@ import csv
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import StringIO
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
@@ -24,8 +23,7 @@ from waybook.store.plans.load import PlanRequest
 _MAX_IDLE_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     start: datetime
     end: datetime
     status: StepStatus

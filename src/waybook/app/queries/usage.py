@@ -1,9 +1,8 @@
 """Queries of an org's usage: tool calls, tokens, cost by day and by agent, and deliveries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import NO_USAGE, Totals
@@ -21,8 +20,7 @@ MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallStats:
+class CallStats(NamedTuple):
     tools: tuple[Row, ...]
     errors: list[Row]
 
@@ -51,8 +49,7 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
 _DEFAULT_LIMIT = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrgUsage:
+class OrgUsage(NamedTuple):
     since: datetime
     until: datetime
     usage: Totals
@@ -108,8 +105,7 @@ def delivery_not_found() -> NotFound:
 MAX_LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrgCosts:
+class OrgCosts(NamedTuple):
     org: OrgUsage
     days: Mapping[date, Totals]
     agents: Sequence[AgentUsageRow]

@@ -6,9 +6,8 @@ chain on import.
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -68,8 +67,7 @@ RUN_KEYS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedRows:
+class ExportedRows(NamedTuple):
     """All rows of a plan or run as of its audit entry `seq`."""
 
     kind: str

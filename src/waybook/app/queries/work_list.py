@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeVar
@@ -40,8 +39,7 @@ class ListOrder(Enum):
     ACTIVITY = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFilter:
+class PlanFilter(NamedTuple):
     order: ListOrder
     state: PlanState | None = None
     all: bool = False
@@ -52,8 +50,7 @@ class PlanFilter:
     before_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPage:
+class PlanPage(NamedTuple):
     plans: tuple[PlanSummary, ...]
     #: Last plan of this page, if more plans follow.
     last: PlanSummary | None
@@ -212,8 +209,7 @@ async def last_active_run(ctx: RequestContext) -> str:
     return run.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
+class RunFilter(NamedTuple):
     state: str | None = None
     dag: str | None = None
     #: Text to search for: the beginning of a run's id, or a part of a run's name.
@@ -232,8 +228,7 @@ class StageSummary(NamedTuple):
     models: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class RunSummary(NamedTuple):
     id: str
     name: str
     dag_slug: str

@@ -1,12 +1,12 @@
 """Queries for one plan: its current state and its map."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from waybook.app.queries.forecast import plan_forecast
 from waybook.app.request.access import load_plan
@@ -40,7 +40,7 @@ from waybook.plan.progress import (
     plan_progress,
 )
 from waybook.store import calls
-from waybook.store.driver.queries import Row
+from waybook.store.driver.queries import Row, first_value
 from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
@@ -120,12 +120,9 @@ def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, st
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    standings: dict[str, ProgressStatus] = {}
-    steps: dict[str, Evidence] = {}
-    for step in plan.steps:
-        key, standing = step.id, PROGRESS_BY_STATUS[step.status]
-        standings[key] = standing
-        steps[key] = Evidence(
+    standings = {str(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps}
+    steps = {
+        str(step.id): Evidence(
             closed=standing is ProgressStatus.COMPLETED,
             done=int(standing is ProgressStatus.COMPLETED),
             active=int(standing is ProgressStatus.IN_PROGRESS),
@@ -133,6 +130,8 @@ def plan_evidence(plan: Plan) -> StageEvidence:
             started_at=format_time(step.in_progress_since),
             completed_at=format_time(step.completed_at),
         )
+        for step, standing in zip(plan.steps, standings.values(), strict=True)
+    }
     return StageEvidence(standings=standings, steps=steps)
 
 
@@ -160,12 +159,12 @@ _HISTORY_ENTRIES, _RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Parts of a plan to read in addition to its question and notes."""
+    """Parts of a plan to read in addition to its question and notes, named as in `PlanDetail`."""
 
     NONE = 0
     RESULTS = auto()
     USAGE = auto()
-    REVIEW = auto()
+    REVIEW_RECORD = auto()
     OUTPUTS = auto()
     RESEARCH = auto()
     HISTORY = auto()
@@ -176,12 +175,11 @@ class PlanInclude(Flag):
     WINDOW = auto()
     FINISHED_STEPS = auto()
 
-    PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
+    PAGE = REVIEW_RECORD | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
     BOARD = HISTORY | STATUS_CHANGES | NAMES
 
 
-@dataclass(frozen=True, slots=True)
-class StepWindow:
+class StepWindow(NamedTuple):
     number: int
     last: int
     steps: tuple[Step, ...]
@@ -288,7 +286,7 @@ async def read_plan_detail(
     possible = {
         PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),
         PlanInclude.USAGE: calls.SQL["usage_of_steps"](plan_id=plan_id),
-        PlanInclude.REVIEW: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
+        PlanInclude.REVIEW_RECORD: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
         PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
         PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
@@ -300,63 +298,45 @@ async def read_plan_detail(
     loaded, ((brief,), *results) = await load_plan(
         ctx, PlanRequest(plan_id=plan_id), load.SQL["brief"](plan_id=plan_id), *statements.values()
     )
-    detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)), page)
+    plan, now, patience = loaded.plan, loaded.now, ctx.services.stall_threshold
+    detail = PlanDetail(
+        plan=plan,
+        now=now,
+        stall_threshold=patience,
+        stalled=detect_stalled_steps(plan, now=now, patience=patience),
+        brief=brief,
+        page=page,
+        **{
+            str(part.name).lower(): _READERS.get(part, list)(rows)
+            for part, rows in zip(statements, results, strict=True)
+        },
+    )
     if before is not None:
         changes = [*before.status_changes, *detail.status_changes]
         detail = replace(detail, status_changes=changes, names=before.names)
     if PlanInclude.WINDOW in include:
-        return await _with_window(ctx, detail)
-    if PlanInclude.NAMES not in include:
-        return detail
-    plan = detail.plan
-    unknown = untitled(plan, {step.id for step in plan.steps} - detail.names.keys())
-    if not unknown:
-        return detail
-    (names,) = await ctx.read(details.names_statement(unknown, whole=True))
-    return replace(detail, names={**detail.names, **details.read_names(names)})
+        shown = [step.id for step in detail.window.steps]
+        named = {*shown, *(step.key for step in detail.lane.steps)}
+        names, moves = await ctx.read(
+            details.names_statement(untitled(plan, named)),
+            details.status_changes_statement(plan.id, shown),
+        )
+        changes = details.read_status_changes(moves)
+        return replace(detail, names=details.read_names(names), status_changes=changes)
+    unknown = {step.id for step in plan.steps} - detail.names.keys()
+    if PlanInclude.NAMES in include and (nameless := untitled(plan, unknown)):
+        (names,) = await ctx.read(details.names_statement(nameless, whole=True))
+        detail = replace(detail, names={**detail.names, **details.read_names(names)})
+    return detail
 
 
-def _detail(
-    ctx: RequestContext,
-    loaded: LoadedPlan,
-    brief: PlanBrief,
-    rows: Mapping[PlanInclude, list[Any]],
-    page: int | None,
-) -> PlanDetail:
-    patience = ctx.services.stall_threshold
-    reviews = lists.read_review_records(rows.get(PlanInclude.REVIEW, []))
-    ((added,),) = rows.get(PlanInclude.ADDED, ((0,),))
-    return PlanDetail(
-        plan=loaded.plan,
-        now=loaded.now,
-        stall_threshold=patience,
-        stalled=detect_stalled_steps(loaded.plan, now=loaded.now, patience=patience),
-        brief=brief,
-        results=rows.get(PlanInclude.RESULTS, ()),
-        usage=calls.read_steps(rows.get(PlanInclude.USAGE, [])),
-        review_record=reviews[0] if reviews else None,
-        outputs=rows.get(PlanInclude.OUTPUTS, []),
-        research=rows.get(PlanInclude.RESEARCH, ()),
-        history=rows.get(PlanInclude.HISTORY, []),
-        added=added,
-        finished_steps=rows.get(PlanInclude.FINISHED_STEPS, ()),
-        status_changes=details.read_status_changes(rows.get(PlanInclude.STATUS_CHANGES, ())),
-        page=page,
-    )
-
-
-async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    plan, shown = detail.plan, [step.id for step in detail.window.steps]
-    named = {*shown, *(step.key for step in detail.lane.steps)}
-    names, changes = await ctx.read(
-        details.names_statement(untitled(plan, named)),
-        details.status_changes_statement(plan.id, shown),
-    )
-    return replace(
-        detail,
-        names=details.read_names(names),
-        status_changes=details.read_status_changes(changes),
-    )
+#: What reads the rows of a part that are not used as they are.
+_READERS: Mapping[PlanInclude, Callable[[list[Any]], Any]] = {
+    PlanInclude.USAGE: calls.read_steps,
+    PlanInclude.REVIEW_RECORD: lambda rows: next(iter(lists.read_review_records(rows)), None),
+    PlanInclude.ADDED: first_value,
+    PlanInclude.STATUS_CHANGES: details.read_status_changes,
+}
 
 
 def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from waybook.app.queries.audit import (
     SubjectAsOf,
@@ -35,8 +35,7 @@ MAX_REPLAYED_ENTRIES = 20_000
 MAX_NAME_LENGTH = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastPlan:
+class PastPlan(NamedTuple):
     row: Row
     #: Rows of the steps by id, in the order of the plan.
     steps: Mapping[str, Row]

@@ -1,8 +1,8 @@
 """Queries for the page of a step: its instructions, its result and its history."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from waybook.app.queries.plans.plan import step_name, untitled
 from waybook.app.request.access import load_plan
@@ -36,8 +36,7 @@ __all__ = ["Source", "StoredArtifact"]
 MAX_HISTORY_ENTRIES = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDetail:
+class StepDetail(NamedTuple):
     plan: Plan
     step: Step
     now: datetime

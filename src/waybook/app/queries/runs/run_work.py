@@ -1,9 +1,8 @@
 """Read-only queries for the work in a run: steps, jobs with their attempts, and documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.access import job_not_found, load_run
@@ -38,8 +37,7 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobList:
+class JobList(NamedTuple):
     jobs: tuple[RunJobRow, ...]
     total: int
     page: int
@@ -49,8 +47,7 @@ class JobList:
         return max(1, -(-self.total // _JOBS_PER_PAGE))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobAttempt:
+class JobAttempt(NamedTuple):
     number: int
     holder: str
     session: str | None
@@ -169,8 +166,7 @@ MAX_INPUTS_LISTED: Final = 50
 MAX_SHOWN_LENGTH: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentSheet:
+class DocumentSheet(NamedTuple):
     """A document with its inputs, and optionally a document to compare it with."""
 
     detail: RunDetail

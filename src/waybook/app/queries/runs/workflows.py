@@ -1,7 +1,7 @@
 """Queries for the list of workflows, and for one workflow in any version."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
@@ -25,8 +25,7 @@ MODEL_COUNTS = (1, 2, 3, 4)
 _MAX_DESCRIPTION_BYTES = 600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workflow:
+class Workflow(NamedTuple):
     compiled_dag: CompiledDag
     versions: Sequence[Row]
     built_in: bool

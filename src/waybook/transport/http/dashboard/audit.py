@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from types import MappingProxyType
@@ -66,7 +65,7 @@ async def audit_page(page: PageRequest) -> Response:
         if filter_.subject_id is not None:
             matches = await find_subjects(ctx, filter_.subject_id)
         if matches:
-            filter_ = replace(filter_, subject_id=matches[0].id)
+            filter_ = filter_._replace(subject_id=matches[0].id)
         if len(matches) <= 1:
             entries, cursor = await browse_audit(ctx, filter_)
             names = dict(await find_names(ctx, entries))
