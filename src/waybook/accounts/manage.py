@@ -90,13 +90,7 @@ def add_token(
     scopes: Iterable[Scope],
     expires_at: datetime | None,
 ) -> tuple[Token, Entry]:
-    """Create an API token for a user.
-
-    Raises:
-        InvalidInput: the token has no scopes, has expired already, or its label is not valid.
-        Forbidden: the token has scopes that its user does not have.
-        InvalidTransition: the user is disabled.
-    """
+    """Create an API token for a user."""
     if user.disabled_at is not None:
         raise InvalidTransition(
             f"{user.name} is disabled; enable the user first", old="disabled", new=""

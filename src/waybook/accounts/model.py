@@ -81,9 +81,6 @@ def validate_slug(slug: str) -> str:
 
     >>> validate_slug("acme-2")
     'acme-2'
-
-    Raises:
-        InvalidInput: the slug is not valid.
     """
     if _SLUG.fullmatch(slug) is None:
         raise InvalidInput(
@@ -99,9 +96,6 @@ def validate_user_name(name: str) -> str:
 
     >>> validate_user_name(" Ann ")
     'Ann'
-
-    Raises:
-        InvalidInput: the name is not valid, or reserved.
     """
     valid_name = validate_name(name, argument="name")
     if " ".join(valid_name.casefold().split()) in _RESERVED_NAMES:
@@ -116,9 +110,6 @@ def validate_name(name: str, *, argument: str) -> str:
 
     >>> validate_name(" Ann ", argument="name")
     'Ann'
-
-    Raises:
-        InvalidInput: the name is not valid.
     """
     stripped = name.strip()
     if not stripped or len(stripped) > MAX_NAME_LENGTH or not stripped.isprintable():

@@ -64,12 +64,7 @@ class PlanTemplate(NamedTuple):
 
 
 def read_template(text: str) -> PlanTemplate:
-    """Parse a plan template from YAML or JSON.
-
-    Raises:
-        BadRecipe: the text is neither YAML nor JSON; the error names the line.
-        InvalidInput: a field is missing or unknown, or a placeholder has no parameter.
-    """
+    """Parse a plan template from YAML or JSON."""
     document = cast("Json", parse_definition(text))
     if not isinstance(document, dict):
         raise InvalidInput("a template must be a mapping with template, parameters, name and steps")
@@ -122,11 +117,7 @@ def _with_texts(value: Json, change: Callable[[str, str], str], field: str = "")
 
 
 def fill_template(template: PlanTemplate, values: Mapping[str, str]) -> Body:
-    """Return the arguments that create a plan from a template with these parameter values.
-
-    Raises:
-        InvalidInput: a value is missing or too long, or a name is not a parameter.
-    """
+    """Return the arguments that create a plan from a template with these parameter values."""
     known = {parameter.name: parameter.default or "" for parameter in template.parameters}
     unknown = ", ".join(sorted(values.keys() - known.keys()))
     if unknown:

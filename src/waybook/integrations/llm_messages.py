@@ -76,10 +76,7 @@ _MAX_FENCES = 8
 
 
 def extract_json(text: str) -> Json:
-    r"""Return the first JSON value found in a text.
-
-    Raises:
-        ValueError: there is no JSON.
+    r"""Return the first JSON value found in a text, or raise `ValueError`.
 
     >>> extract_json('Here it is:\n```json\n{"a": 1}\n```'), extract_json('So: {"a": 2}.')
     ({'a': 1}, {'a': 2})

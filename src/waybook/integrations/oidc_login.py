@@ -140,11 +140,7 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Return the issuer's URL for sign-in. The issuer then redirects the browser to `back`.
-
-    Raises:
-        Unavailable: the issuer's endpoints are not cached, and the issuer is unreachable.
-    """
+    """Return the issuer's URL for sign-in. The issuer then redirects the browser to `back`."""
     authorize = (await issuer.endpoints()).authorize
     challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
     query = {
@@ -163,12 +159,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Exchange the authorization code for the issuer's claims about the user.
-
-    Raises:
-        Unauthenticated: the returned parameters or the tokens are not valid.
-        Unavailable: the issuer is unreachable.
-    """
+    """Exchange the authorization code for the issuer's claims about the user."""
     if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
         raise Unauthenticated("the sign-in was started by another browser")
     if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:

@@ -21,11 +21,7 @@ GONE: Final = 410
 
 class Webhook:
     def __init__(self, configured: WebhookSettings, *, seconds: float = SECONDS) -> None:
-        """Create a sender for this webhook. Each delivery may take up to `seconds`.
-
-        Raises:
-            Misconfigured: a template is not valid.
-        """
+        """Create a sender for this webhook. Each delivery may take up to `seconds`."""
         self._format = WebhookFormat(configured.format)
         self._secrets = configured.secrets
         self._texts = load_templates(configured.custom_templates())

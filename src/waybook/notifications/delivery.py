@@ -123,11 +123,7 @@ MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 def parse_secrets(text: str) -> tuple[bytes, ...]:
-    """Parse the signing secrets in a setting: one secret, or two during a rotation.
-
-    Raises:
-        Misconfigured: a secret does not have the format of Standard Webhooks.
-    """
+    """Parse the signing secrets in a setting: one secret, or two during a rotation."""
     return tuple(_secret(word) for word in text.split())
 
 

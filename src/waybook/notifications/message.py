@@ -47,21 +47,17 @@ _REVIEW: dict[str, Json] = {
     "questions": 1,
 }
 
+_REVIEWED: dict[str, Json] = {
+    **_PLAN,
+    "status": "awaiting_review",
+    "review": _REVIEW,
+    "reviewUrl": f"{_PLAN['url']}#review",
+}
+
 _DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
     {
-        NotificationKind.REVIEW_REQUESTED: {
-            **_PLAN,
-            "status": "awaiting_review",
-            "review": _REVIEW,
-            "reviewUrl": f"{_PLAN['url']}#review",
-        },
-        NotificationKind.REVIEW_OVERDUE: {
-            **_PLAN,
-            "status": "awaiting_review",
-            "review": _REVIEW,
-            "reviewUrl": f"{_PLAN['url']}#review",
-            "dueAt": "2029-12-31T12:00:00+00:00",
-        },
+        NotificationKind.REVIEW_REQUESTED: _REVIEWED,
+        NotificationKind.REVIEW_OVERDUE: {**_REVIEWED, "dueAt": "2029-12-31T12:00:00+00:00"},
         NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
         NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
         NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
@@ -97,9 +93,6 @@ def load_templates(own: Mapping[str, str]) -> Templates:
     """Return a template for each kind of notification.
 
     `own` has the operator's templates by file name.
-
-    Raises:
-        Misconfigured: a file matches no notification kind, or is not a valid template.
     """
     unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
     if unknown:
@@ -126,11 +119,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
 
 
 def _render_message(template: Template, fields: Mapping[str, Json]) -> tuple[str, str]:
-    """Render a message, and return its subject (the first line) and its body.
-
-    Raises:
-        TemplateBudgetExceeded: rendering would cost too much.
-    """
+    """Render a message, and return its subject (the first line) and its body."""
     subject, _, body = render_template(template, fields).strip().partition("\n")
     return subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH]
 
@@ -145,9 +134,6 @@ def encode_body(
     """Return the content type and the HTTP body of a message.
 
     Every delivery attempt sends the same bytes.
-
-    Raises:
-        TemplateBudgetExceeded: rendering the template would cost too much.
     """
     fields = payload(message)
     if form is WebhookFormat.STANDARD:

@@ -53,11 +53,7 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
 
 
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
-    """Compare the database with an anchor file, or with the anchor in a backup.
-
-    Raises:
-        InvalidInput: the file is neither an anchor nor a backup, or is damaged.
-    """
+    """Compare the database with an anchor file, or with the anchor in a backup."""
     errors: dict[UUID, list[str]] = {}
     chains = 0
     with open_anchors(path) as stored:

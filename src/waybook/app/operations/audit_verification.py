@@ -84,19 +84,21 @@ def _first_broken(
     return None
 
 
+#: For each kind of subject: the query of its rows, and the parameter with its id.
+_STORED = {
+    PLAN: (load.SQL["stored_rows"], "plan_id"),
+    RUN: (runs.SQL["run_rows"], "run_id"),
+    _ARTIFACT: (artifacts.SQL["stored_standalone_rows"], "artifact_id"),
+    ORG: (accounts.SQL["stored_org"], "org_id"),
+}
+
+
 def _stored_statement(subject: Subject) -> Statement:
-    if subject.kind == PLAN:
-        return load.SQL["stored_rows"](plan_id=subject.id)
-    if subject.kind == RUN:
-        return runs.SQL["run_rows"](run_id=subject.id)
-    if subject.kind == _ARTIFACT:
-        return artifacts.SQL["stored_standalone_rows"](artifact_id=subject.id)
-    if subject.kind == ORG:
-        return accounts.SQL["stored_org"](org_id=subject.id)
-    return writer.SQL["stored_execution"](id=subject.id)
+    query, name = _STORED.get(subject.kind, (writer.SQL["stored_execution"], "id"))
+    return query(**{name: subject.id})
 
 
 def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:
-    if subject.kind in {PLAN, RUN, _ARTIFACT, ORG}:
+    if subject.kind in _STORED:
         return audit.read_rows(rows)
     return audit.read_rows([(subject.kind, subject.id, first_value(rows))])

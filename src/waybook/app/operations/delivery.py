@@ -88,18 +88,13 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     message_id = message_id.lower()
-    results = (
-        await ctx.write_and_read(
-            deliveries.SQL["retry_delivery"](
-                id=message_id, patience=MAX_DELIVERY_TIME.total_seconds()
-            )
-        )
-        if is_uuid(message_id)
-        else [[]]
-    )
-    if not results[0]:
-        raise delivery_not_found()
-    return await _sent(ctx, message_id)
+    if is_uuid(message_id):
+        patience = MAX_DELIVERY_TIME.total_seconds()
+        statement = deliveries.SQL["retry_delivery"](id=message_id, patience=patience)
+        (rows,) = await ctx.write_and_read(statement)
+        if rows:
+            return await _sent(ctx, message_id)
+    raise delivery_not_found()
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:

@@ -12,9 +12,6 @@ def verify_file(content: bytes, seal: str | None = None) -> ExportFile:
 
     A forger could replace the whole chain with another valid chain. To detect this, compare the
     chain with `seal`, the expected hash of the last audit entry.
-
-    Raises:
-        InvalidInput: the file is not a snapshot or export, or was changed.
     """
     try:
         text = content.decode()

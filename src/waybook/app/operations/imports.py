@@ -84,11 +84,7 @@ def is_export(data: object) -> bool:
 
 
 def read_export(data: Body) -> ExportFile:
-    """Verify an export's audit chain, rows and texts, and return its content.
-
-    Raises:
-        InvalidInput: the export is not complete, or its parts contradict each other.
-    """
+    """Verify an export's audit chain, rows and texts, and return its content."""
     kind, keys = _FORMATS[str(data["format"])]
     if data.get("version") != VERSION:
         raise InvalidInput(
@@ -179,12 +175,7 @@ def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
 
 
 async def import_export(ctx: RequestContext, file: ExportFile) -> None:
-    """Insert an exported plan or run into the caller's org, in one transaction.
-
-    Raises:
-        Refused: the id exists in this org, or another definition has the run's slug and version.
-        InvalidInput: the stored rows differ from the replay of the audit.
-    """
+    """Insert an exported plan or run into the caller's org, in one transaction."""
     if Scope.ADMIN not in ctx.caller.scopes:
         raise Forbidden(
             "an export contains audit entries of other users, so only an administrator may import "
@@ -239,9 +230,6 @@ def _definition_statements(
     """Return the statement that stores the workflow definition of an imported run.
 
     Return an empty list if the org already has this definition.
-
-    Raises:
-        Refused: the org has another definition with this slug and version.
     """
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
     if rows:

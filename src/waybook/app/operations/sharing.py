@@ -49,9 +49,6 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
     """Create a link to a snapshot of the plan as of its last audit entry.
 
     Return the secret of the link, which is not stored.
-
-    Raises:
-        TooLarge: the plan is too large for a snapshot.
     """
     require_scope(ctx.caller, Scope.PLAN_WRITE, "sharing a snapshot")
     if not 1 <= days <= MAX_DAYS:

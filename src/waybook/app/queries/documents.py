@@ -39,12 +39,8 @@ async def latest_outputs(
 ) -> tuple[list[tuple[Output, str, str]], str | None]:
     """Return a page of outputs with the ids and names of their plans, and the next cursor."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
-    outputs = [row.output for row in rows]
-    shown = [
-        (output, row.plan_id, row.plan_name)
-        for output, row in zip(outputs[:limit], rows[:limit], strict=True)
-    ]
-    last = shown[-1][0] if len(outputs) > limit else None
+    shown = [(row.output, row.plan_id, row.plan_name) for row in rows[:limit]]
+    last = shown[-1][0] if len(rows) > limit else None
     return shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None
 
 
@@ -63,7 +59,7 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     (rows,) = await ctx.read(details.SQL["output"](id=uuid_or_nil(output_id)))
     if not rows:
         raise not_found("output")
-    (output,) = (row.output for row in rows)
+    output: Output = rows[0].output
     return ReadableOutput(
         output_id=output.id,
         plan_id=rows[0].plan_id,

@@ -1,6 +1,5 @@
 """Queries for the inbox: work that waits for a person, data for the decision, and its outcome."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -138,17 +137,15 @@ async def read_evidence(
         return {}
     earlier, artifacts = await ctx.read(*evidence_statements(ids))
     previous = {row.review_id: row for row in earlier}
-    stored: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in artifacts:
-        stored[row.review_id].append(row)
     return {
         review_id: ReviewEvidence(
             previous=previous.get(review_id),
-            research=tuple(row for row in stored[review_id] if row.kind != _OUTPUT_KIND),
-            outputs=tuple(row for row in stored[review_id] if row.kind == _OUTPUT_KIND),
+            research=tuple(row for row in mine if row.kind != _OUTPUT_KIND),
+            outputs=tuple(row for row in mine if row.kind == _OUTPUT_KIND),
             decide_within=ctx.services.review_reminder,
         )
         for review_id in ids
+        for mine in [[row for row in artifacts if row.review_id == review_id]]
     }
 
 

@@ -94,11 +94,7 @@ _MAX_MATCHED_WORDS: Final = 12
 async def search_research(
     ctx: RequestContext, query: str, scope: Scope, *, limit: int, cursor: int = 0
 ) -> Body:
-    """Return the hits from position `cursor` on, as a reply of the tool `search_sources`.
-
-    Raises:
-        NotFound: the search is limited to a plan that does not exist.
-    """
+    """Return the hits from position `cursor` on, as a reply of the tool `search_sources`."""
     exists = search.SQL["plan_exists"](plan_id=scope.plan_id)
     results, (there,) = await run_search(ctx, query, scope, exists)
     if not first_value(there):

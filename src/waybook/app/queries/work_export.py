@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import orjson
+from pydantic.alias_generators import to_camel, to_snake
 
 from waybook.app.queries.audit import (
     entry_view,
@@ -89,11 +90,7 @@ class ExportedRows(NamedTuple):
 
 def _exported_row(row_id: str, row: Row) -> Row:
     """Return a row for an export, with its id and with column names in camel case."""
-    exported: Row = {"id": row_id}
-    for column, value in row.items():
-        first, *rest = column.split("_")
-        exported[first + "".join(word.capitalize() for word in rest)] = value
-    return exported
+    return {"id": row_id, **{to_camel(column): value for column, value in row.items()}}
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
@@ -111,11 +108,7 @@ def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
 def imported_row(item: Json, where: str) -> tuple[str, Row]:
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise InvalidInput(f"{where} of this export is not a row with an id; export again")
-    columns = {
-        "".join(f"_{c.lower()}" if c.isupper() else c for c in name): value
-        for name, value in item.items()
-        if name != "id"
-    }
+    columns = {to_snake(name): value for name, value in item.items() if name != "id"}
     return str(item["id"]), columns
 
 

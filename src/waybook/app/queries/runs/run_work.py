@@ -137,22 +137,18 @@ def _job_attempts(events: Sequence[Row], usage: Mapping[int, Totals]) -> Iterato
         for event in events
         if event.event in {Event.STEP_COMPLETED, Event.STEP_FAILED}
     }
-    for place, start in enumerate(starts):
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
         number = start.attempt or 0
         end = ends.get(number)
-        following = starts[place + 1] if place + 1 < len(starts) else None
-        ended_at = end.at if end else following.at if following else None
-        outcome = None
+        outcome = None if following is None else "stalled"
         if end is not None:
             outcome = "completed" if end.event == Event.STEP_COMPLETED else "failed"
-        elif following is not None:
-            outcome = "stalled"
         yield JobAttempt(
             number=number,
             holder=start.actor,
             session=start.session,
             started_at=start.at,
-            ended_at=ended_at,
+            ended_at=end.at if end else following.at if following else None,
             outcome=outcome,
             error=end.error if end else None,
             usage=usage.get(number, NO_USAGE),
