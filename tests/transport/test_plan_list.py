@@ -8,7 +8,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import Browser, visible_text
-from waybook.app.queries.plans import plan_history
+from waybook.app.queries.plans import plan_snapshot
 from waybook.core.changes import Change, Entity, Row, replay
 
 ID = re.compile(r'href="/plans/([0-9a-z]{12})"')
@@ -340,7 +340,7 @@ async def test_time_slider_at_a_time_before_the_plan_returns_404(
 async def test_time_slider_refuses_a_plan_with_too_many_audit_entries(
     browser: Browser, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_history, "MAX_REPLAYED_ENTRIES", 1)
+    monkeypatch.setattr(plan_snapshot, "MAX_REPLAYED_ENTRIES", 1)
     plan = await agent.plan(1)
     await agent.take(plan)
     reply = await browser.get(f"/plans/{plan['planId']}/history")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import Enum, auto
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext
@@ -164,19 +164,10 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
 MAX_CANDIDATES = 5
 
 
-class NamedItem(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
+_WorkT = TypeVar("_WorkT", PlanSummary, "RunSummary")
 
 
-NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
-
-
-def _resolve_one(
-    candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
-) -> NamedItemT:
+def _resolve_one(candidates: Sequence[_WorkT], text: str | None, *, what: str, tool: str) -> _WorkT:
     """Return the only candidate, or the only one whose id or name equals the text."""
     candidates = [
         candidate

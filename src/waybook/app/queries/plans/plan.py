@@ -248,7 +248,10 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        return visible_lane(self.plan)
+        """Return the steps to draw. In a large plan, these are the steps near the current step."""
+        lane, step = plan_lane(self.plan), focus_step(self.plan)
+        is_large = step is not None and exceeds(lane, MAX_MAP_BOXES)
+        return steps_around(lane, step.id, STEPS_AROUND) if step and is_large else lane
 
     def name_of(self, step: Step) -> str:
         return step_name(step, self.names)
@@ -357,11 +360,3 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
         page = (step.order - 1) // PAGE_SIZE + 1 if step else 1
     number = min(max(1, page), last)
     return StepWindow(number, last, plan.steps[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
-
-
-def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw. In a large plan, these are the steps near the current step."""
-    lane, step = plan_lane(plan), focus_step(plan)
-    return (
-        steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
-    )

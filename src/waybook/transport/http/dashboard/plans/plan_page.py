@@ -23,7 +23,7 @@ from waybook.app.queries.plans.plan import (
     focus_step,
     read_plan_detail,
 )
-from waybook.app.queries.plans.plan_history import MAX_NAME_LENGTH, past_drawing, read_plan_history
+from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawing, read_plan_history
 from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
