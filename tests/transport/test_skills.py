@@ -15,8 +15,8 @@ from waybook.app.skills.loader import parse_skill, read_skills
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import Unavailable
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.resources import SKILLS_EXTENSION as EXTENSION
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.skills import EXTENSION
 
 Era = Literal["legacy", "auto", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import mcp_types as wire
@@ -153,16 +153,12 @@ class ReviewElicitation:
         """Submit the decision from a form. If the user declined, return the first call's reply."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
-        content = {key: value for key, value in (response.content or {}).items() if value}
-        decision = {
-            **content,
-            "planId": first_reply.get("planId"),
-            "reviewId": first_reply.get("reviewId"),
-            "place": "form",
-        }
-        if session := arguments.get("sessionId"):
-            decision["sessionId"] = session
-        answer = await self._call_tool(context, "submit_user_decision", decision)
+        content = response.content or {}
+        decision: dict[str, object] = {key: value for key, value in content.items() if value}
+        decision |= {name: first_reply.get(name) for name in ("planId", "reviewId")}
+        session = {"sessionId": arguments["sessionId"]} if arguments.get("sessionId") else {}
+        call = {**decision, "place": "form", **session}
+        answer = await self._call_tool(context, "submit_user_decision", call)
         return to_tool_result(answer if answer.is_error else Answer({**first_reply, **answer.body}))
 
     def serve_tasks(self, server: Server[None]) -> None:
@@ -236,12 +232,10 @@ class ReviewElicitation:
         if form.action != "accept":
             return {}
         content = form.content or {}
-        decision = {
-            **{name: content[name] for name in FORM["properties"] if content.get(name)},
-            **{name: review.reply[name] for name in ("planId", "reviewId")},
-            "place": "task",
-        }
-        answer = await self._call_tool(context, "submit_user_decision", decision)
+        decision = {name: content[name] for name in FORM["properties"] if content.get(name)}
+        named = {name: review.reply[name] for name in ("planId", "reviewId")}
+        call = {**decision, **named, "place": "task"}
+        answer = await self._call_tool(context, "submit_user_decision", call)
         if answer.is_error and code_of(answer) not in _OUTDATED:
             raise error_from_answer(answer, "The decision was not accepted")
         return {}
@@ -255,11 +249,8 @@ class ReviewElicitation:
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
         require_tasks(context)
-        request, named = context.request, MCP_NAME_HEADER
-        if (
-            request is not None
-            and decode_header_value(request.headers.get(named)) != params.task_id
-        ):
+        headers, named = context.request and context.request.headers, MCP_NAME_HEADER
+        if headers is not None and decode_header_value(headers.get(named)) != params.task_id:
             fault = f"{named} header does not match the request body's 'taskId' parameter"
             raise MCPError(wire.HEADER_MISMATCH, fault)
         try:
@@ -295,12 +286,8 @@ def _task_of(review: ReadableReview) -> dict[str, Any]:
         "taskId": review.reply["reviewId"],
         "status": "working",
         "statusMessage": message,
-        "createdAt": _utc_time(review.requested_at),
-        "lastUpdatedAt": _utc_time(review.ended_at or review.requested_at),
+        "createdAt": review.requested_at.astimezone(UTC).isoformat(),
+        "lastUpdatedAt": (review.ended_at or review.requested_at).astimezone(UTC).isoformat(),
         "ttlMs": None,
         "pollIntervalMs": _POLL_INTERVAL_MS,
     }
-
-
-def _utc_time(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat()

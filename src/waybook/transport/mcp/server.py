@@ -21,11 +21,11 @@ from waybook.transport.mcp.resources import (
     KINDS,
     MIME_TYPE,
     Resources,
+    Skills,
     open_plans,
     open_runs,
     shows_apps,
 )
-from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, RunTools, tools_in_profile, unknown_tool
 
