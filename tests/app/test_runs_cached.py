@@ -9,7 +9,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.context import job as context_job
+from waybook.app.context.job import JobContext
 from waybook.store.driver.connection import DbConnection, Message, Results
 
 MODELS = [f"m{number}" for number in range(12)]
@@ -190,7 +190,7 @@ async def test_shortcut_for_short_texts_gives_the_same_job_context(
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))
     job = await agent.job(run, sessionId="s")
-    with patch.object(context_job, "complete_packet", return_value=None) as complete:
+    with patch.object(JobContext, "_complete_packet", return_value=None) as complete:
         again = await agent.job(run, sessionId="s")
     assert complete.called
     assert again.pop("resumed")

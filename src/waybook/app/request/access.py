@@ -1,16 +1,20 @@
 """Finds plans and runs by the id of a step or job, and loads them without a lock."""
 
+from collections.abc import Sequence
+
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
-from waybook.app.request.request_context import RequestContext, not_found
+from waybook.app.request.request_context import CLAIM_JOB, LIST_WORKFLOWS, RequestContext, not_found
 from waybook.core.ids import id_or_nil
-from waybook.errors import NextCall, NotFound
+from waybook.errors import NotFound
 from waybook.plan.model import TERMINAL_STEP, Plan
-from waybook.run.model import CompiledDag
+from waybook.run.model import CompiledDag, Job
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, first_value
+from waybook.store.parent_cache import ParentCache
 from waybook.store.plans import load as plans
 from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.store.runs import jobs
 from waybook.store.runs import load as runs
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
@@ -38,16 +42,28 @@ async def load_plan(
     return require_plan(results[: len(statements)], wanted), results[len(statements) :]
 
 
-async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
-    remembered = ctx.services.step_parents.get(ctx.caller.org_id, step_id)
+async def _parent(
+    ctx: RequestContext, cache: ParentCache, child_id: str, lookup: Statement, missing: NotFound
+) -> str:
+    remembered = cache.get(ctx.caller.org_id, child_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(plans.SQL["plan_of_step"](step_id=step_id))
+    (rows,) = await ctx.read(lookup)
     if not rows:
-        raise not_found("step")
-    plan_id: str = first_value(rows)
-    ctx.cache_step_plan(step_id, plan_id)
-    return plan_id
+        raise missing
+    parent_id: str = first_value(rows)
+    cache.put(ctx.caller.org_id, child_id, parent_id)
+    return parent_id
+
+
+async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
+    lookup = plans.SQL["plan_of_step"](step_id=step_id)
+    return await _parent(ctx, ctx.services.step_parents, step_id, lookup, not_found("step"))
+
+
+async def run_of_job(ctx: RequestContext, job_id: str) -> str:
+    lookup = runs.SQL["run_of_job"](job_id=job_id)
+    return await _parent(ctx, ctx.services.job_parents, job_id, lookup, job_not_found())
 
 
 def cache_steps(ctx: RequestContext, plan: Plan) -> None:
@@ -90,27 +106,16 @@ async def current_definition(ctx: RequestContext, slug: str) -> CompiledDag:
     return ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
 
 
-async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
-    if remembered is not None:
-        return remembered
-    (rows,) = await ctx.read(runs.SQL["run_of_job"](job_id=job_id))
-    if not rows:
-        raise job_not_found()
-    run_id: str = first_value(rows)
-    ctx.services.job_parents.put(ctx.caller.org_id, job_id, run_id)
-    return run_id
-
-
 def run_not_found() -> NotFound:
-    return NotFound(
-        "there is no run with this id here",
-        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
-    )
+    return not_found("run", LIST_WORKFLOWS)
 
 
 def job_not_found() -> NotFound:
-    return NotFound(
-        "there is no job with this id here",
-        next_call=NextCall("get_next_job", {}, "Claim a job."),
-    )
+    return not_found("job", CLAIM_JOB)
+
+
+def require_job(rows: Sequence[Job]) -> Job:
+    job = jobs.first_job(rows)
+    if job is None:
+        raise job_not_found()
+    return job

@@ -33,9 +33,10 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from waybook.app.request.request_context import CLAIM_JOB, LIST_PLANS, LIST_WORKFLOWS
 from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.core.json_check import check_json, is_plain_if_small, is_plain_json, is_small
-from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge
+from waybook.errors import InvalidInput, NotFound, TooLarge
 from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
@@ -381,11 +382,7 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput | NotF
     return InvalidInput(message, faults=faults)
 
 
-_NEXT_CALLS = {
-    IdKind.RUN: NextCall("list_dags", {}, "List the workflows and runs."),
-    IdKind.JOB: NextCall("get_next_job", {}, "Claim a job."),
-}
-_LIST_PLANS = NextCall("list_active_plans", {}, "List the open plans.")
+_NEXT_CALLS = {IdKind.RUN: LIST_WORKFLOWS, IdKind.JOB: CLAIM_JOB}
 
 
 def id_not_found(kind: IdKind, at: str, text: str, other: str | None = None) -> NotFound:
@@ -398,7 +395,7 @@ def id_not_found(kind: IdKind, at: str, text: str, other: str | None = None) -> 
         problem = f"'{text.strip()}' is the id of a {other}, not of a {kind}"
     return NotFound(
         f"{at}: {problem}; copy the id from a reply",
-        next_call=_NEXT_CALLS.get(kind, _LIST_PLANS),
+        next_call=_NEXT_CALLS.get(kind, LIST_PLANS),
         argument=at,
     )
 

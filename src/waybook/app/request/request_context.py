@@ -17,6 +17,9 @@ from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, is_uuid
 
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
+LIST_PLANS = NextCall("list_active_plans", {}, "List the open plans.")
+LIST_WORKFLOWS = NextCall("list_dags", {}, "List the workflows and runs.")
+CLAIM_JOB = NextCall("get_next_job", {}, "Claim a job.")
 
 
 def uuid_or_nil(row_id: str) -> str:
@@ -24,11 +27,8 @@ def uuid_or_nil(row_id: str) -> str:
     return row_id if is_uuid(row_id) else NIL_UUID
 
 
-def not_found(what: str) -> NotFound:
-    return NotFound(
-        f"there is no {what} with this id here",
-        next_call=NextCall("list_active_plans", {}, "List the open plans."),
-    )
+def not_found(what: str, next_call: NextCall = LIST_PLANS) -> NotFound:
+    return NotFound(f"there is no {what} with this id here", next_call=next_call)
 
 
 ToolReply: TypeAlias = Body | StoredAnswer

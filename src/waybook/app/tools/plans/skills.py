@@ -5,7 +5,13 @@ from pydantic import Field
 from waybook.app.request.arguments import Id, Key, MutatingArguments, ReadArguments, Text, optional
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext, ToolReply, not_found, uuid_or_nil
+from waybook.app.request.request_context import (
+    LIST_PLANS,
+    RequestContext,
+    ToolReply,
+    not_found,
+    uuid_or_nil,
+)
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
 from waybook.app.skills.loader import read_skills
@@ -182,7 +188,7 @@ async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply
                 f"this execution of the skill {skill} is already completed",
                 old=execution.status,
                 new="completed",
-                next_call=NextCall("list_active_plans", {}, "List the open plans."),
+                next_call=LIST_PLANS,
             )
         head = ChainHead(execution.audit_seq, execution.audit_hash, execution.started_at)
         now = head.after(opened.now)

@@ -4,20 +4,12 @@ from collections.abc import Sequence
 
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.context.job import (
-    DOCUMENTS,
-    PROMPT,
-    SO_FAR,
-    JobMaterials,
-    input_header,
-    load_job_materials,
-    required_documents,
-)
+from waybook.app.context.job import DOCUMENTS, PROMPT, SO_FAR, JobContext, load_job_context
 from waybook.app.request import arguments as arg
-from waybook.app.request.access import job_not_found, run_of_job
+from waybook.app.request.access import require_job, run_of_job
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import fit_views, next_call
-from waybook.app.request.request_context import RequestContext, uuid_or_nil
+from waybook.app.request.request_context import RequestContext, not_found, uuid_or_nil
 from waybook.app.request.tool import RUNS, Tool
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
@@ -25,6 +17,7 @@ from waybook.research.packet import truncate
 from waybook.run.draft import RunDecision
 from waybook.run.failure import require_active, require_holder
 from waybook.run.model import Job
+from waybook.store.driver.queries import Row
 from waybook.store.runs import jobs
 
 _MAX_SLICE_BYTES = 40_000
@@ -57,9 +50,7 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
     async with LockedRun(
         ctx, run_id, jobs.SQL["load_job"](job_id=job_id), is_locked=False
     ) as locked:
-        job = jobs.first_job(locked.results[0])
-        if job is None:
-            raise job_not_found()
+        job = require_job(locked.results[0])
         if args.attempt is not None:
             require_active(locked.run)
             require_holder(job, args.attempt, locked.decision_context.actor)
@@ -78,11 +69,9 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
         )
         (rows,) = await locked.send(statement)
         if not rows:
-            raise NotFound(
-                "there is no document with this id here",
-                next_call=NextCall("get_next_job", {}, "Claim a job; its inputs have their ids."),
-            )
-        row = rows[0]
+            claim = NextCall("get_next_job", {}, "Claim a job; its inputs have their ids.")
+            raise not_found("document", claim)
+        row: Row = rows[0]
         head = non_empty(
             documentKey=row.document_key,
             modelId=row.model,
@@ -91,44 +80,32 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
             createdAt=format_time(row.at),
         )
         return _piece(head, {"documentId": args.document_id}, row.content, row.length, args)
-    page_context = await load_job_materials(locked, job)
+    context = await load_job_context(locked, job)
     if args.document_key is None:
-        inputs = [
-            {**input_header(job_input), "length": job_input.length}
-            for job_input in page_context.inputs
-        ]
+        inputs = [{**each.header(), "length": each.length} for each in context.inputs]
         return _list("inputs", inputs, {}, args)
-    if args.document_key == DOCUMENTS:
-        named: Body = {"documentKey": DOCUMENTS}
-        return _list("documents", required_documents(locked, job), named, args)
     which: Body = {"documentKey": args.document_key}
+    if args.document_key == DOCUMENTS:
+        return _list("documents", context.required_documents(), which, args)
     if args.stage_slug is not None:
         which["stageSlug"] = args.stage_slug
-    text = _text(page_context, job.id, args.document_key, args.stage_slug)
+    text = _text(context, job.id, args.document_key, args.stage_slug)
     return _piece(which, which, text[args.offset :], len(text), args)
 
 
-def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) -> str:
+def _text(context: JobContext, job_id: str, key: str, stage: str | None) -> str:
     """Return a text of a job: its prompt, its submitted parts, or an input that has no id."""
     if key in {PROMPT, SO_FAR}:
-        return page_context.prompt if key == PROMPT else page_context.so_far
-    outside = [job_input for job_input in page_context.inputs if job_input.document is None]
-    matches = [
-        job_input
-        for job_input in outside
-        if job_input.document_key == key and stage in {None, job_input.stage}
-    ]
-    if not matches:
-        there: list[Json] = [
-            {"documentKey": job_input.document_key, "stageSlug": job_input.stage}
-            for job_input in outside
-        ]
-        raise NotFound(
-            f"this job has no input {key!r}; read a document by its documentId",
-            next_call=NextCall("get_job_input", {"jobId": job_id}, "List the inputs of the job."),
-            inputs=there,
-        )
-    return matches[0].text
+        return context.prompt if key == PROMPT else context.so_far
+    outside = [each for each in context.inputs if each.document is None]
+    for job_input in outside:
+        if job_input.document_key == key and stage in {None, job_input.stage}:
+            return job_input.text
+    raise NotFound(
+        f"this job has no input {key!r}; read a document by its documentId",
+        next_call=NextCall("get_job_input", {"jobId": job_id}, "List the inputs of the job."),
+        inputs=[{"documentKey": each.document_key, "stageSlug": each.stage} for each in outside],
+    )
 
 
 def _piece(head: Body, which: Body, rest: str, length: int, args: _GetJobInput) -> Body:

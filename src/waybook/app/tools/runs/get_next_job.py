@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple, assert_never
 
 import orjson
 
-from waybook.app.context.job import build_job_packet
+from waybook.app.context.job import load_job_context
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField, optional
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
@@ -280,10 +280,8 @@ async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
         resumed=ready.resumed or None,
         next=next_call("submit_job_result", "Submit the result.", **args),
     )
-    return {
-        **head,
-        **await build_job_packet(locked, job, MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
-    }
+    context = await load_job_context(locked, job)
+    return {**head, **await context.packet(MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head)))}
 
 
 class _PreparedClaim(NamedTuple):

@@ -29,11 +29,16 @@ from waybook.app.request.reply import (
     stage_view,
     started_view,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, uuid_or_nil
+from waybook.app.request.request_context import (
+    LIST_WORKFLOWS,
+    RequestContext,
+    ToolReply,
+    not_found,
+    uuid_or_nil,
+)
 from waybook.app.request.tool import RUNS, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import RUN, ChangeEvent
-from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, non_empty
 from waybook.run.copy import CopiedRun
 from waybook.run.copy import copy_run as decide_copy
@@ -290,10 +295,7 @@ class _RegenerateDocument(arg.MutatingArguments):
 async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) -> ToolReply:
     (rows,) = await ctx.read(jobs.SQL["run_of_document"](document_id=uuid_or_nil(args.document_id)))
     if not rows:
-        raise NotFound(
-            "there is no document with this id here",
-            next_call=NextCall("list_dags", {}, "List the workflows and runs."),
-        )
+        raise not_found("document", LIST_WORKFLOWS)
     run_id, document_id = rows[0].run_id, rows[0].document_id
     later = (
         jobs.SQL["versions"](run_id=run_id, always=True),

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from waybook.app.context.job import document_text
 from waybook.app.request import arguments as arg
-from waybook.app.request.access import job_not_found, run_of_job
+from waybook.app.request.access import require_job, run_of_job
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import Proposal, update
@@ -79,9 +79,7 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
     async def decide() -> RunProposal | None:
         if locked.is_cached:
             return await _decide_on_cached(locked, job_id, submission, take_next=args.take_next)
-        job = jobs.first_job(locked.results[0])
-        if job is None:
-            raise job_not_found()
+        job = require_job(locked.results[0])
         parts, version = await _before(locked, job)
         decision = submit_job(
             locked.run,
@@ -186,9 +184,7 @@ async def fail_job(ctx: RequestContext, args: _FailJob) -> ToolReply:
     locked = LockedRun(ctx, run_id, jobs.SQL["load_job"](job_id=job_id))
 
     async def decide() -> RunProposal:
-        job = jobs.first_job(locked.results[0])
-        if job is None:
-            raise job_not_found()
+        job = require_job(locked.results[0])
         decision = decide_failure(
             locked.run,
             locked.compiled_dag,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from waybook.app.context.job import read_job_materials
+from waybook.app.context.job import read_job_context
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import (
     JOB_STATES,
@@ -93,7 +93,7 @@ async def job_page(page: PageRequest) -> Response:
         attempts=attempts,
         documents=documents,
         is_failed=JobStatus(job.status) in FAILED_JOB,
-        materials=None if is_rendering else await read_job_materials(ctx, run.id, job.id),
+        materials=None if is_rendering else await read_job_context(ctx, run.id, job.id),
         max_inputs=MAX_INPUTS_LISTED,
         **confirmation(page),
     )
