@@ -12,7 +12,7 @@ from faults.history import Body
 from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
-from waybook.app.tools.runs.definitions import AddDag, add_dag
+from waybook.app.tools.runs.workflows import AddDag, add_dag
 from waybook.bootstrap import Application, start_application
 from waybook.core.decision_context import Channel, Scope
 from waybook.settings_reading import read_settings

@@ -2,20 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
 from foreign_ids import PLACES, foreign_id_calls
 from org_env import AgentClient, OrgEnv, make_step
 from tool_calls import MUTATING, valid_call
-from waybook.app.dispatcher import dump_arguments
 from waybook.app.registry import TOOLS
-from waybook.app.request.arguments import parse_arguments
 from waybook.app.request.locks import locking
 from waybook.core.ids import ALPHABET
-from waybook.errors import InvalidInput
-from waybook.store.calls import hash_arguments
 from waybook.store.driver.queries import new_id
 
 NAMES = frozenset({"planId", "stepId", "stepIds", "runId", "jobId", "reviewId"})
@@ -43,21 +38,6 @@ async def test_call_repeated_with_ids_in_lowercase_gets_stored_reply(
     first = await agent.call(tool, **spelled)
     again = await agent.elsewhere().call(tool, **args)
     assert again == {**first, "replayed": True}
-
-
-@pytest.mark.parametrize("tool", MUTATING)
-async def test_arguments_have_the_same_hash_as_in_the_pydantic_dump(
-    agent: AgentClient, tool: str
-) -> None:
-    call = await valid_call(agent, tool)
-    for left_out in ("", *call):
-        # The call is invalid if the argument that it lacks is required.
-        with suppress(InvalidInput):
-            arguments = {name: value for name, value in call.items() if name != left_out}
-            args = parse_arguments(TOOLS[tool].arguments, arguments)
-            dumped = dump_arguments(args, exclude={"idempotency_key"})
-            expected = args.model_dump(mode="json", exclude={"idempotency_key"})
-            assert hash_arguments(dumped) == hash_arguments(expected), left_out
 
 
 async def test_id_from_another_process_is_accepted_in_every_argument(agent: AgentClient) -> None:

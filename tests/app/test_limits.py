@@ -10,7 +10,7 @@ from app.test_bad_input import digest
 from org_env import AgentClient, Body, OrgEnv, branch_condition, make_step
 from statements import lock_rows
 from waybook.app.request.arguments import MAX_RESULT
-from waybook.app.tools.research.store_research import MAX_SOURCES, MAX_TAGS
+from waybook.app.tools.research.stored_research import MAX_SOURCES, MAX_TAGS
 from waybook.conditions.condition import MAX_SOURCE_LENGTH
 from waybook.core.json_check import MAX_BODY, MAX_DEPTH, check_json
 from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from plan_builders import ANN, NOON, make_context, make_new_plan, make_new_step
 from waybook.app.queries.work_export import ExportedRows, plan_arguments
-from waybook.app.tools.plans.create import CreateResearchPlan
+from waybook.app.tools.plans.edit import CreateResearchPlan
 from waybook.core.changes import replay
 from waybook.json_values import Body
 from waybook.plan.create import NewPlan, create

@@ -19,9 +19,9 @@ from waybook.app.request.plan_arguments import (
     StepArgument,
     UsageFields,
 )
-from waybook.app.tools.plans.modify_plan import ModificationArgument
-from waybook.app.tools.research.store_research import SourceArgument
-from waybook.app.tools.runs.submit import DocumentArgument
+from waybook.app.tools.plans.edit import ModificationArgument
+from waybook.app.tools.research.stored_research import SourceArgument
+from waybook.app.tools.runs.jobs import DocumentArgument
 from waybook.cli.app import app
 from waybook.cli.commands.serve import command as serve
 from waybook.plan.model import PLAN_MOVES, STEP_MOVES

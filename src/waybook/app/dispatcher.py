@@ -8,13 +8,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import sha256
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Final
 from uuid import UUID
-
-from pydantic import BaseModel
 
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
@@ -38,7 +35,6 @@ from waybook.errors import (
     Unavailable,
     WaybookError,
 )
-from waybook.json_values import Json
 from waybook.redaction import redact
 from waybook.store import agents
 from waybook.store.calls import (
@@ -60,7 +56,7 @@ UNATTRIBUTED: Final = "other"
 #: The rate limit counts one more call for this many bytes of a reply, and for this many operations.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
-NOT_HASHED: Final = {"idempotency_key"}
+_NOT_HASHED: Final = {"idempotency_key"}
 #: A session id or idempotency key that is longer than this is replaced by its hash.
 MAX_KEY_LENGTH: Final = 200
 _ID_KINDS: Final = {
@@ -70,7 +66,6 @@ _ID_KINDS: Final = {
     "job_id": IdKind.JOB,
     "review_id": IdKind.REVIEW,
 }
-_JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
 
 class CallFigures:
@@ -263,7 +258,7 @@ def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
         return None
     if key[MAX_KEY_LENGTH:]:
         key = _hash(key)
-    return Key(tool, key, user, hash_arguments(dump_arguments(args, exclude=NOT_HASHED)))
+    return Key(tool, key, user, hash_arguments(args.model_dump(mode="json", exclude=_NOT_HASHED)))
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
@@ -286,28 +281,3 @@ async def _name_unknown_id(ctx: RequestContext, args: ToolArguments, error: NotF
             at = str(type(args).model_fields[name].alias)
             return id_not_found(_ID_KINDS[name], at, text, kinds.get(text))
     return error
-
-
-def dump_arguments(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    values = args.__dict__
-    for name in _converted_fields(type(args)):
-        if values[name] is not None:
-            return args.model_dump(mode="json", exclude=exclude)
-    return {name: value for name, value in values.items() if name not in exclude}
-
-
-@cache
-def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    fields = model.model_fields.items()
-    return tuple(name for name, field in fields if not _is_json(field.annotation))
-
-
-def _is_json(annotation: object) -> bool:
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _is_json(inner[0])
-    if origin is Literal:
-        return all(type(choice) in _JSON_TYPES for choice in inner)
-    if origin in {Union, UnionType, list}:
-        return all(map(_is_json, inner))
-    return annotation in {*_JSON_TYPES, Any}

@@ -1,7 +1,6 @@
 """Builds the parts that contexts of steps and of plans share, and reads the rest of cut texts."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from waybook.app.queries.audit import entry_details
@@ -26,13 +25,6 @@ from waybook.research.packet import (
 from waybook.store import audit
 from waybook.store.driver.queries import Row, Statement, is_uuid
 from waybook.store.plans import contexts
-from waybook.store.plans.contexts import (
-    Page,
-    StoredArtifact,
-    TextPrefix,
-    read_prefix,
-    text_slice_statement,
-)
 
 _BYTES_PER_TOKEN = 4
 #: Maximum token budget of a context, without and with the argument `detail`.
@@ -47,56 +39,62 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
     return _BYTES_PER_TOKEN * min(tokens or 6_000, _REPLY_TOKENS)
 
 
-@dataclass(frozen=True, slots=True)
 class PacketReader:
     """Builds a context. `tool` and `args` are the call with which an agent reads the rest."""
 
-    tool: str
-    args: Body
+    def __init__(self, tool: str, args: Body, most: int, offset: int) -> None:
+        """Build a context of at most `most` bytes. A text or list begins at `offset`."""
+        self.tool, self.args, self.at = tool, args, contexts.Page(offset, most)
 
     def get(self, part: str) -> FetchCall:
         return FetchCall(self.tool, {**self.args, "part": part})
 
-    def reply(self, head: Body, parts: Sequence[Part], following: Json, most: int) -> Body:
-        """Return a context of at most `most` bytes, with `following` as the suggested next call."""
+    def reply(self, head: Body, parts: Sequence[Part], following: Json) -> Body:
+        """Return the context, with `following` as the suggested next call."""
         again = FetchCall(self.tool, {**self.args, "budgetTokens": _REPLY_TOKENS})
         ending: Body = {"next": following}
         return build_within(
-            lambda room: build_packet(head, parts, ending=ending, room=room, again=again), most
+            lambda room: build_packet(head, parts, ending=ending, room=room, again=again),
+            self.at.most,
         )
 
     def text(
-        self, name: str, value: Json, *, part: str | None = None, counts: int = 1
-    ) -> Iterable[TextField]:
-        if value is not None:
-            yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
-
-    def beginning(
-        self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
-    ) -> Iterable[TextField]:
-        """Yield a field with the beginning of a text, or nothing if there is no text."""
-        if read is not None:
-            yield TextField(
-                name=name,
-                value=read.value,
-                get=self.get(part),
-                length=max(read.length, len(as_text(read.value))),
-                counts=counts,
-            )
+        self,
+        name: str,
+        value: "Json | contexts.TextPrefix",
+        *,
+        part: str | None = None,
+        counts: int = 1,
+    ) -> tuple[TextField, ...]:
+        """Return a field with a text or its beginning, or nothing if there is no text."""
+        length: int | None = None
+        if isinstance(value, contexts.TextPrefix):
+            length = max(value.length, len(as_text(value.value)))
+            value = value.value
+        elif value is None:
+            return ()
+        get = self.get(part or name)
+        return (TextField(name=name, value=value, get=get, length=length, counts=counts),)
 
     def page(
-        self, name: str, entries: Sequence[Entry], page: Page, total: int, *, counts: int = 1
+        self, name: str, entries: Iterable[Entry], total: int, *, counts: int = 1
     ) -> EntryList:
+        listed, offset = tuple(entries), self.at.offset
         return EntryList(
             name=name,
-            entries=tuple(entries),
+            entries=listed,
             get=self.get(name),
-            beyond=max(0, total - page.offset - len(entries)),
-            resume=lambda shown: {"offset": page.offset + shown},
+            beyond=max(0, total - offset - len(listed)),
+            resume=lambda shown: {"offset": offset + shown},
             counts=counts,
         )
 
-    def artifact(self, stored: StoredArtifact) -> Entry:
+    def artifact_page(
+        self, name: str, rows: Sequence[contexts.StoredArtifact], counts: int = 1
+    ) -> EntryList:
+        return self.page(name, map(self.artifact, rows), contexts.total_count(rows), counts=counts)
+
+    def artifact(self, stored: contexts.StoredArtifact) -> Entry:
         get, (value, length) = self.get(f"artifact:{stored.id}"), stored.content
         content = TextField(name="content", value=value, get=get, length=length)
         if stored.passage is not None and len(as_text(value)) < length:
@@ -104,41 +102,75 @@ class PacketReader:
             content = TextField(
                 name="content", value=stored.passage, get=get, length=length, resumes=False
             )
-        return Entry(
-            frame=non_empty(
-                artifactId=stored.id,
-                stepId=stored.step_id,
-                kind=stored.kind,
-                title=stored.title,
-                superseded=stored.superseded or None,
-                createdAt=format_time(stored.created_at),
-                createdBy=stored.created_by,
-            ),
-            texts=(content,),
+        frame = non_empty(
+            artifactId=stored.id,
+            stepId=stored.step_id,
+            kind=stored.kind,
+            title=stored.title,
+            superseded=stored.superseded or None,
+            createdAt=format_time(stored.created_at),
+            createdBy=stored.created_by,
         )
+        return Entry(frame=frame, texts=(content,))
 
     def artifacts(
         self,
-        ranked: Sequence[StoredArtifact],
-        newest: Sequence[StoredArtifact],
+        ranked: Sequence[contexts.StoredArtifact],
+        newest: Sequence[contexts.StoredArtifact],
         total: int,
         *,
-        counts: int = 1,
+        counts: int,
     ) -> EntryList:
-        entries = {stored.id: stored for stored in ranked}
-        entries |= {stored.id: stored for stored in newest if stored.id not in entries}
+        rows = {row.id: row for row in ranked}
+        rows |= {row.id: row for row in newest if row.id not in rows}
+        entries = tuple(map(self.artifact, rows.values()))
         return EntryList(
             name="artifacts",
-            entries=tuple(self.artifact(stored) for stored in entries.values()),
+            entries=entries,
             get=self.get("artifacts"),
             beyond=max(0, total - len(entries)),
             counts=counts,
         )
 
+    async def continuation(
+        self, ctx: RequestContext, plan_id: str, part: str, ending: Json
+    ) -> Body:
+        """Return a piece of a text of the plan.
 
-def results_by_step(rows: Iterable[Row]) -> dict[str, tuple[float | None, TextPrefix]]:
+        `part` is the name of the text, such as `result:ID`. `ending` is the next call that the
+        reply suggests after the last piece.
+        """
+        rows = (await ctx.read(_part_statement(plan_id, part, self.at)))[0]
+        if not rows:
+            raise not_found("entry" if part.startswith("event:") else "part")
+        offset = self.at.offset
+        if part.startswith("event:"):
+            details = as_text(entry_details(rows[0]))
+            length, text = len(details), details[offset:]
+        else:
+            row = rows[0]
+            if row.length is None:
+                raise not_found("part")
+            length, text = row.length, row.text
+        get = self.get(part)
+        frame: Body = {**self.args, "part": part, "content": "", "left": length}
+        spent = json_size({**frame, "next": ending}) + json_size(get.to_json(length, offset=length))
+
+        def piece(room: int) -> Body:
+            content = truncate(text, room - spent)
+            upto = offset + len(content)
+            left = max(0, length - upto)
+            onward = get.to_json(left, offset=upto)["get"] if left else ending
+            return {**frame, "content": content, "left": left, "next": onward}
+
+        return build_within(piece, self.at.most)
+
+
+def results_by_step(
+    rows: Iterable[Row],
+) -> dict[str, tuple[float | None, contexts.TextPrefix]]:
     return {
-        row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
+        row.step_id: (row.confidence, contexts.read_prefix(row.kind, row.length, row.text))
         for row in rows
         if row.text is not None
     }
@@ -153,68 +185,28 @@ _PLAN_PARTS = (
 )
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
-_PARTS_BY_NUMBER = ("failure", "event")
 _MAX_NUMBER_DIGITS = 9
 
 
-async def read_continuation(
-    ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
-) -> Body:
-    """Return a piece of a text of a plan, from the offset of `page` on.
-
-    `part` is the name of the text, such as `result:ID`. `ending` is the next call that the reply
-    suggests after the last piece.
-    """
-    rows = (await ctx.read(_part_statement(plan_id, part, page)))[0]
-    if not rows:
-        raise not_found("entry" if part.startswith("event:") else "part")
-    if part.startswith("event:"):
-        (entry,) = rows
-        details = as_text(entry_details(entry))
-        length, text = len(details), details[page.offset :]
-    else:
-        row = rows[0]
-        if row.length is None:
-            raise not_found("part")
-        length, text = row.length, row.text
-    frame: Body = {**reader.args, "part": part, "content": "", "left": length}
-    spent = json_size({**frame, "next": ending}) + json_size(
-        reader.get(part).to_json(length, offset=length)
-    )
-
-    def piece(room: int) -> Body:
-        content = truncate(text, room - spent)
-        left = max(0, length - page.offset - len(content))
-        onward = reader.get(part).to_json(left, offset=page.offset + len(content))["get"]
-        return {**frame, "content": content, "left": left, "next": onward if left else ending}
-
-    return build_within(piece, page.most)
-
-
-def _part_statement(plan_id: str, part: str, page: Page) -> Statement:
+def _part_statement(plan_id: str, part: str, page: contexts.Page) -> Statement:
     kind, _, which = part.partition(":")
-    if (kind in _PLAN_PARTS and not which) or (
-        kind in PARTS_BY_ID and (is_id(which) or is_uuid(which))
-    ):
-        return text_slice_statement(plan_id, kind, which or None, page)
+    is_number = which.isascii() and which.isdecimal() and len(which) <= _MAX_NUMBER_DIGITS
+    if kind == "event" and is_number:
+        return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
     if kind in STEP_PARTS and is_id(which):
-        return contexts.SQL["step_text_slice"](
-            plan_id=plan_id, kind=kind, id=which, **page._asdict()
-        )
+        named = {"kind": kind, "id": which, **page._asdict()}
+        return contexts.SQL["step_text_slice"](plan_id=plan_id, **named)
     if (
-        kind in _PARTS_BY_NUMBER
-        and which.isascii()
-        and which.isdecimal()
-        and len(which) <= _MAX_NUMBER_DIGITS
+        (kind in _PLAN_PARTS and not which)
+        or (kind in PARTS_BY_ID and (is_id(which) or is_uuid(which)))
+        or (kind == "failure" and is_number)
     ):
-        if kind == "event":
-            return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
-        return text_slice_statement(plan_id, kind, which, page)
+        return contexts.text_slice_statement(plan_id, kind, which or None, page)
     raise NotFound(
         f"part: there is no part {part!r}; copy it from `cut` in a reply",
         next_call=NextCall("get_research_context", {"planId": plan_id}, "Read the plan again."),
         parts=[
             *_PLAN_PARTS,
-            *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *_PARTS_BY_NUMBER)),
+            *(f"{name}:ID" for name in (*STEP_PARTS, *PARTS_BY_ID, "failure", "event")),
         ],
     )

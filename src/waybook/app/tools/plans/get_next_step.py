@@ -5,25 +5,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
+from waybook.app.request import reply as replies
 from waybook.app.request.arguments import MutatingArguments, PlanIdField, optional
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.locks.locking import Proposal, update
-from waybook.app.request.reply import (
-    budget_view,
-    canceled_view,
-    completion_view,
-    cut_result,
-    fit_reply,
-    next_after_completion,
-    next_call,
-    output_view,
-    review_view,
-    round_view,
-    step_header,
-    truncate_results,
-    wait_call,
-    work_call,
-)
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.app.request.wait_queue import Nothing, Subject
@@ -144,15 +130,15 @@ async def next_step_reply(
             return {
                 "status": "awaiting_review",
                 "planId": plan.id,
-                "review": review_view(review, plan.id, base_url) if review else None,
-                "next": wait_call(plan.id, "Wait: a person decides, not you."),
+                "review": replies.review_view(review, plan.id, base_url) if review else None,
+                "next": replies.wait_call(plan.id, "Wait: a person decides, not you."),
             }
         case PlanFailed():
             call = copy_call(plan)
             following = next_call(call.tool, call.why, planId=plan.id)
             return {
                 "status": "plan_failed",
-                **canceled_view(plan),
+                **replies.canceled_view(plan),
                 "reason": reply.reason,
                 "next": following,
             }
@@ -182,11 +168,11 @@ async def _ready(
         resultSchema=text.result_schema,
         requiredSources=text.required_sources,
         round=await _round(locked, plan, step, results),
-        budget=budget_view(plan),
+        budget=replies.budget_view(plan),
         resumed=ready.resumed or None,
         createdBy=plan.created_by,
         **(await _taken_over(locked, step, ready.replaced) if ready.replaced else {}),
-        **({} if ready.replaced else {"next": work_call(step)}),
+        **({} if ready.replaced else {"next": replies.work_call(step)}),
     )
 
 
@@ -203,15 +189,15 @@ async def _round(
     steps = {str(other.id): other for other in round_.latest}
     (rows,) = await locked.send(load.results_of_statement(steps, _ROUND_BUDGET))
     small = {row.step_id: row.result for row in rows if row.octets <= _ROUND_BUDGET}
-    shown = {row.step_id: cut_result(row.step_id, "", row.octets) for row in rows}
+    shown = {row.step_id: replies.cut_result(row.step_id, "", row.octets) for row in rows}
     known = {step_id: value for step_id, value in submitted.items() if step_id in steps}
-    shown |= truncate_results({**small, **known}, budget=_ROUND_BUDGET)
+    shown |= replies.truncate_results({**small, **known}, budget=_ROUND_BUDGET)
     latest: list[Json] = [
-        {**step_header(other), **shown[step_id]}
+        {**replies.step_header(other), **shown[step_id]}
         for step_id, other in steps.items()
         if step_id in shown
     ]
-    return {**round_view(round_), "latest": latest}
+    return {**replies.round_view(round_), "latest": latest}
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
@@ -228,7 +214,7 @@ async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) 
     )
     why = "Read the earlier attempt's work, then do the step."
     read = next_call("get_step_context", why, stepId=step.id)
-    return {"takenOver": earlier, "next": read if left else work_call(step)}
+    return {"takenOver": earlier, "next": read if left else replies.work_call(step)}
 
 
 async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, str]) -> Body:
@@ -245,7 +231,7 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
             stepId=step.id,
             stepOrder=step.order,
             notes=all_notes[step.id],
-            **completion_view(step),
+            **replies.completion_view(step),
         )
         for step in plan.steps
         if step.id in all_notes
@@ -259,14 +245,14 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
             planFormattingNotes=brief.formatting_notes,
         ),
         "stepFormattingNotes": formatting,
-        "outputs": [output_view(output) for output in latest(there)],
+        "outputs": [replies.output_view(output) for output in latest(there)],
         "outputMissing": is_missing(there, media_type),
         "usage": plan.usage.as_reply(),
-        **non_empty(budget=budget_view(plan)),
-        "next": next_after_completion(plan_id, media_type, brief.skill_execution_id, there),
+        **non_empty(budget=replies.budget_view(plan)),
+        "next": replies.next_after_completion(plan_id, media_type, brief.skill_execution_id, there),
     }
     detail_call = next_call("get_research_context", "Read the plan's context.", planId=plan_id)
-    return fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
+    return replies.fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
 
 
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
@@ -279,7 +265,7 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         for step in nothing.in_progress
     ]
     failed: list[Json] = [{"stepId": step.id} for step in nothing.failed]
-    call = wait_call(plan_id, "Wait until a step is free or the plan ends.")
+    call = replies.wait_call(plan_id, "Wait until a step is free or the plan ends.")
     if not (in_progress or failed or nothing.waiting):
         why = "The plan has no steps. Add steps, or cancel it."
         call = next_call("modify_plan", why, planId=plan_id)
@@ -294,4 +280,4 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "next": call,
     }
     detail_call = next_call("get_plan_status", "Get the full list.", planId=plan_id, detail=True)
-    return fit_reply(body, ("steps",), detail_call)
+    return replies.fit_reply(body, ("steps",), detail_call)

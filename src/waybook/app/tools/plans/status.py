@@ -12,28 +12,10 @@ import orjson
 from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
+from waybook.app.request import reply as replies
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments, optional
 from waybook.app.request.caller import review_url
-from waybook.app.request.reply import (
-    DETAIL_RESULTS_BUDGET,
-    MAX_BYTES_PER_CHARACTER,
-    RESULTS_BUDGET,
-    author_view,
-    budget_view,
-    completion_view,
-    cut_result,
-    fit_reply,
-    holder_view,
-    next_call,
-    origin_view,
-    reply_limit,
-    result_share,
-    review_view,
-    stalled_view,
-    step_view,
-    truncate_results,
-    wait_call,
-)
+from waybook.app.request.reply import RESULTS_BUDGET, next_call, step_view
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
 from waybook.core.ids import is_id
@@ -68,8 +50,8 @@ class _GetPlanStatus(ReadArguments):
 )
 async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
     """Return the status of the plan. If a step has stalled since the last check, record this."""
-    limit = reply_limit(ctx.caller.channel, detail=args.detail)
-    most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
+    limit = replies.reply_limit(ctx.caller.channel, detail=args.detail)
+    most = limit if args.detail else replies.MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
     detail = await read_plan_detail(ctx, args.plan_id, include, most_results=most)
     if newly_stalled(detail.plan, now=detail.now, patience=detail.stall_threshold):
@@ -80,7 +62,7 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
     body = _status_view(ctx, detail, shown)
     if not args.detail:
         detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
-        return fit_reply(body, LISTS, detail_call)
+        return replies.fit_reply(body, LISTS, detail_call)
     orders = {str(step.id): step.order for step in detail.plan.steps}
     usage_by_step: list[Json] = [
         non_empty(stepId=step_id, stepOrder=orders.get(step_id), **usage.as_reply())
@@ -96,10 +78,10 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
         if len(orjson.dumps(result)) <= RESULTS_BUDGET:
             body["openReview"] = {**cast("Body", body["openReview"]), "resultSummary": result}
     if len(orjson.dumps(body)) > limit:
-        fewer = await _shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
+        fewer = await _shown_results(ctx, plan_id, rows, most, replies.DETAIL_RESULTS_BUDGET)
         body["completedSteps"] = _completed(detail.plan, fewer)
     rest = next_call("get_research_context", "Read the plan in parts.", planId=plan_id)
-    return fit_reply(body, LISTS, rest, limit)
+    return replies.fit_reply(body, LISTS, rest, limit)
 
 
 def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
@@ -110,12 +92,12 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         why = "The plan has ended. Read all its results."
         following = next_call("get_research_context", why, planId=plan.id)
     elif plan.status is PlanStatus.AWAITING_REVIEW:
-        following = wait_call(plan.id, "Wait: a person decides, not you.")
+        following = replies.wait_call(plan.id, "Wait: a person decides, not you.")
     return {
         "planId": plan.id,
         "name": plan.name,
-        **author_view(plan),
-        **non_empty(copiedFrom=origin_view(plan)),
+        **replies.author_view(plan),
+        **non_empty(copiedFrom=replies.origin_view(plan)),
         "status": str(plan.status),
         "derivedStatus": str(detail.derived_status),
         "stalled": bool(detail.stalled),
@@ -123,9 +105,9 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         "counts": {"done": progress.done, "total": progress.total},
         "totalSteps": progress.total,
         **non_empty(sequential=plan.sequential or None),
-        "currentStep": holder_view(current) if current else None,
+        "currentStep": replies.holder_view(current) if current else None,
         "activeSteps": [
-            holder_view(step)
+            replies.holder_view(step)
             for step in plan.steps_with_status(StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
         ],
         "completedSteps": _completed(plan, results),
@@ -134,11 +116,13 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
             step_view(step, attempt=step.attempt, reason=step.fail_reason)
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
-        "stalledSteps": stalled_view(detail.stalled),
+        "stalledSteps": replies.stalled_view(detail.stalled),
         **non_empty(loops=_loops(plan) or None),
-        "openReview": review_view(review, plan.id, ctx.services.base_url) if review else None,
+        "openReview": replies.review_view(review, plan.id, ctx.services.base_url)
+        if review
+        else None,
         "usage": plan.usage.as_reply(),
-        **non_empty(budget=budget_view(plan)),
+        **non_empty(budget=replies.budget_view(plan)),
         "revision": plan.revision,
         "outcome": detail.outcome,
         "reason": plan.fail_reason,
@@ -168,7 +152,12 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
     for step in plan.steps_with_status(StepStatus.COMPLETED, StepStatus.SKIPPED):
         result = {"resultSummary": None, **results.get(step.id, {})}
         confidence = result.pop("confidence", None)
-        view = {**step_view(step), **result, "confidence": confidence, **completion_view(step)}
+        view = {
+            **step_view(step),
+            **result,
+            "confidence": confidence,
+            **replies.completion_view(step),
+        }
         views.append(view)
     return views
 
@@ -182,12 +171,12 @@ async def _shown_results(
         shown = (
             {step_id: Body(resultSummary=value) for step_id, value in results.items()}
             if budget is None
-            else truncate_results(results, budget=budget)
+            else replies.truncate_results(results, budget=budget)
         )
     else:
         sizes = {row.step_id: row.octets for row in rows}
-        share = result_share([*sizes.values()], budget or DETAIL_RESULTS_BUDGET)
-        most_bytes = MAX_BYTES_PER_CHARACTER * share + 2
+        share = replies.result_share([*sizes.values()], budget or replies.DETAIL_RESULTS_BUDGET)
+        most_bytes = replies.MAX_BYTES_PER_CHARACTER * share + 2
         (prefixes,) = await ctx.read(load.SQL["results_cut"](plan_id=plan_id, most=most_bytes))
         shown = {
             row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)
@@ -207,9 +196,9 @@ def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
         return {"resultSummary": orjson.loads(text)}
     if not text.startswith('"'):
         piece = text[:share]
-        return cut_result(step_id, piece, size - len(piece.encode()))
+        return replies.cut_result(step_id, piece, size - len(piece.encode()))
     piece = decode_beginning(text)[:share]
-    return cut_result(step_id, piece, size - len(orjson.dumps(piece)))
+    return replies.cut_result(step_id, piece, size - len(orjson.dumps(piece)))
 
 
 def decode_beginning(text: str) -> str:

@@ -8,19 +8,12 @@ from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request import arguments as arg
+from waybook.app.request import reply as replies
 from waybook.app.request.access import plan_of_step
 from waybook.app.request.caller import review_url
 from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
-from waybook.app.request.reply import (
-    budget_view,
-    next_after_completion,
-    next_call,
-    output_view,
-    wait_call,
-    work_call,
-)
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
@@ -162,10 +155,10 @@ def _submission_reply(decision: Decision[StepDone]) -> Body:
         "stepStatus": outcome.pop("stepStatus"),
         "planStatus": str(plan.status),
         "progress": outcome.pop("progress"),
-        **non_empty(budget=budget_view(plan)),
+        **non_empty(budget=replies.budget_view(plan)),
         "branches": [],
         **outcome,
-        "next": next_call("get_next_step", why, planId=plan.id),
+        "next": replies.next_call("get_next_step", why, planId=plan.id),
     }
 
 
@@ -228,7 +221,7 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
             "stepStatus": str(plan.step(review.step_id).status),
             "planStatus": str(plan.status),
             "reviewUrl": review_url(plan.id, ctx.services.base_url),
-            "next": wait_call(plan.id, "Wait: a person decides, not you."),
+            "next": replies.wait_call(plan.id, "Wait: a person decides, not you."),
         }
         return Proposal(decision, body)
 
@@ -297,7 +290,7 @@ async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -
         if step.status is StepStatus.IN_PROGRESS and step.held_by:
             body["instructions"] = decision.plan.texts[step.id].instructions
             body["attempt"] = step.attempt
-            body["next"] = work_call(step)
+            body["next"] = replies.work_call(step)
         return Proposal(decision, body)
 
     return await update(locked, decide_review)
@@ -333,16 +326,16 @@ async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput)
         before = locked.results[0]
         decision = store_output(locked.plan, new, before, locked.decision_context)
         plan, output = locked.plan, decision.reply.output
-        following = next_call("get_next_step", "Claim the next step.", planId=plan.id)
+        following = replies.next_call("get_next_step", "Claim the next step.", planId=plan.id)
         if plan.status in CLOSED_PLAN:
             brief: PlanBrief = locked.results[1][0]
-            following = next_after_completion(
+            following = replies.next_after_completion(
                 plan.id, brief.output_media_type, brief.skill_execution_id, [*before, output]
             )
         body: Body = {
             "planId": plan.id,
             "status": "stored" if decision.reply.is_new else "unchanged",
-            **output_view(output),
+            **replies.output_view(output),
             "resource": f"waybook://outputs/{output.id}",
             "downloadUrl": f"{ctx.services.base_url}/api/outputs/{output.id}",
             "next": following,

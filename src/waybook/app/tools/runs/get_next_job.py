@@ -1,23 +1,18 @@
 """get_next_job: claim the next job of a run, or return why no job is available."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Final, Literal, assert_never
 
 import orjson
 
 from waybook.app.context.job import load_job_context
+from waybook.app.request import reply as replies
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField, optional
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.reply import (
-    MAX_COMPACT_REPLY_BYTES,
-    cancellation_view,
-    fit_reply,
-    next_call,
-    wait_for_feedback_call,
-    wait_for_job_call,
-)
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool
 from waybook.app.request.wait_queue import Nothing, Subject
@@ -84,7 +79,7 @@ async def _try_answer(ctx: RequestContext, args: _GetNextJob, attempt: Attempt) 
     types = {*(args.job_types or ())}
     job_type = types.pop() if len(types) == 1 else None
     wanted = job_request(ctx, args.model_id, job_type, another=args.another)
-    run_id = None if args.run_id is None else args.run_id
+    run_id = args.run_id
     for _ in range(_MAX_CLAIM_ATTEMPTS):
         if args.run_id is None:
             (rows,) = await ctx.read(jobs.SQL["run_with_claimable_job"](**wanted.values))
@@ -134,9 +129,7 @@ async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> Run
     if not locked.is_cached:
         return await _claim_job(locked, wanted, attempt)
     prepared = await prepare_claim(locked, wanted)
-    if prepared is None or not await locked.begin_turn():
-        return None
-    return claim_prepared_job(locked, wanted, prepared)
+    return prepared[1]() if prepared and await locked.begin_turn() else None
 
 
 async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
@@ -177,33 +170,35 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
 
 
 async def _reply(locked: LockedRun, reply: NextJob) -> Body:
-    run_id = locked.run.id
+    run = locked.run
     match reply:
         case JobReady():
             return await _ready_reply(locked, reply)
         case NothingReady():
-            return _nothing(reply, locked.run)
+            return _nothing(reply, run)
         case AwaitingFeedback(stages):
-            call = wait_for_feedback_call(run_id)
+            call = replies.wait_for_feedback_call(run.id)
             return {"status": "awaiting_feedback", **_stage(locked, stages[0]), "next": call}
         case StageFailed(stage, steps):
-            call = wait_for_job_call(run_id, "Wait: a person retries the failed jobs, not you.")
+            call = replies.wait_for_job_call(
+                run.id, "Wait: a person retries the failed jobs, not you."
+            )
             failed: Body = {"status": "stage_failed", **_stage(locked, stage)}
             failed |= {"failedSteps": [*steps], "next": call}
-            look = next_call("get_run_progress", "Get the full list.", runId=run_id, detail=True)
-            return fit_reply(failed, ("failedSteps",), look)
+            look = next_call("get_run_progress", "Get the full list.", runId=run.id, detail=True)
+            return replies.fit_reply(failed, ("failedSteps",), look)
         case RunComplete():
-            call = next_call("get_run_progress", "See the documents of the run.", runId=run_id)
-            usage = locked.run.usage.as_reply()
-            return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
+            status, ended = "run_complete", Body(usage=run.usage.as_reply())
+            why = "See the documents of the run."
         case CanceledRun():
-            call = next_call("get_run_progress", "See what the run produced.", runId=run_id)
-            ended = cancellation_view(locked.run)
-            return {"status": "run_canceled", "runId": run_id, **ended, "next": call}
+            status, ended = "run_canceled", replies.cancellation_view(run)
+            why = "See what the run produced."
         case AttemptsExhausted():
             raise AssertionError("a job without attempts left is not handed out")
         case _:
             assert_never(reply)
+    call = next_call("get_run_progress", why, runId=run.id)
+    return {"status": status, "runId": run.id, **ended, "next": call}
 
 
 def _stage(locked: LockedRun, slug: str) -> Body:
@@ -231,32 +226,29 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
     more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
     body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more)
-    body["next"] = wait_for_job_call(run.id, why)
-    return fit_reply(body, ("open",), look)
+    body["next"] = replies.wait_for_job_call(run.id, why)
+    return replies.fit_reply(body, ("open",), look)
 
 
 async def _nothing_anywhere(
     ctx: RequestContext, args: _GetNextJob, wanted: JobRequest, attempt: Attempt
 ) -> ToolReply:
-    why = "No job is free. List the runs, or start one."
-    fields: Body = {"runId": args.run_id} if args.run_id else {}
-    body: Body = {
-        "status": "nothing_ready",
-        **fields,
-        "open": [],
-        "next": next_call("list_dags", why),
-    }
     waiting = jobs.SQL["seconds_until_claimable"](run_id=None, **wanted.values)
     locked = OpenTransaction(ctx, waiting)
 
     # The answer is stored even though no run is locked, so that a repeated call gets the same
     # answer.
     async def decide() -> Proposal[Written]:
-        (gap,) = locked.results
-        subject = _subject(args.run_id, wanted)
-        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, first_value(gap))
-        reply = {**body, **attempt.retry_advice()}
-        return Proposal(Written([]), reply, is_answer=attempt.is_answer)
+        subject, free_in = _subject(args.run_id, wanted), first_value(locked.results[0])
+        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
+        body: Body = {
+            "status": "nothing_ready",
+            **({"runId": args.run_id} if args.run_id else {}),
+            "open": [],
+            "next": next_call("list_dags", "No job is free. List the runs, or start one."),
+            **attempt.retry_advice(),
+        }
+        return Proposal(Written([]), body, is_answer=attempt.is_answer)
 
     return await update(locked, decide)
 
@@ -281,44 +273,38 @@ async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
         next=next_call("submit_job_result", "Submit the result.", **args),
     )
     context = await load_job_context(locked, job)
-    return {**head, **await context.packet(MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head)))}
-
-
-class _PreparedClaim(NamedTuple):
-    """A free job that is reserved for a call, and the reply with the job's inputs."""
-
-    job: Job
-    body: Body
-    #: Number of documents of the run that were regenerated before the inputs were read.
-    regenerated: int
+    return {
+        **head,
+        **await context.packet(replies.MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
+    }
 
 
 async def prepare_claim(
     locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
-) -> _PreparedClaim | None:
+) -> tuple[Job, Callable[[], RunProposal | None]] | None:
     """Reserve a free job of the cached run and read its inputs.
 
-    Return None if the call must lock the run instead.
+    Return the job, and the function that claims it in the call's turn. Return None if the call must
+    lock the run instead; the function returns None for the same reason.
     """
     job = await locked.reserve(wanted, besides=besides)
     if job is None or locked.cached_run is None:
         return None
     regenerated = locked.cached_run.documents.regenerated
-    # The call claims the job later, in its turn. The reply already needs the new attempt number.
-    claimed = job._replace(attempt=job.attempt + 1)
-    return _PreparedClaim(job, await _ready_reply(locked, JobReady(claimed)), regenerated)
+    # The reply already needs the number of the attempt that begins with the claim.
+    body = await _ready_reply(locked, JobReady(job._replace(attempt=job.attempt + 1)))
 
+    def claim() -> RunProposal | None:
+        cached = locked.cached_run
+        # If a document was regenerated meanwhile, the reply may have an outdated input.
+        if cached is None or cached.documents.regenerated > regenerated:
+            return None
+        if not locked.can_claim(job, wanted):
+            return None
+        dag, context = locked.compiled_dag, locked.decision_context
+        decision = next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
+        if not isinstance(decision.reply, JobReady):
+            return None
+        return Proposal(decision, body, jobs=(job,))
 
-def claim_prepared_job(
-    locked: LockedRun, wanted: JobRequest, prepared: _PreparedClaim
-) -> RunProposal | None:
-    job, cached = prepared.job, locked.cached_run
-    if cached is None or cached.documents.regenerated > prepared.regenerated:
-        return None
-    if not locked.can_claim(job, wanted):
-        return None
-    dag, context = locked.compiled_dag, locked.decision_context
-    decision = next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
-    if not isinstance(decision.reply, JobReady):
-        return None
-    return Proposal(decision, prepared.body, jobs=(job,))
+    return job, claim

@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request import arguments as arg
+from waybook.app.request import reply as replies
 from waybook.app.request.access import load_run
 from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
@@ -19,16 +20,7 @@ from waybook.app.request.definition_cache import (
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import notification_statements
-from waybook.app.request.reply import (
-    cancellation_view,
-    fit_reply,
-    job_view,
-    next_call,
-    next_job_call,
-    run_origin_view,
-    stage_view,
-    started_view,
-)
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
 from waybook.app.request.request_context import (
     LIST_WORKFLOWS,
     RequestContext,
@@ -116,7 +108,7 @@ def _started_run_proposal(
         "name": run.name,
         "dagSlug": compiled_dag.dag.slug,
         "version": compiled_dag.version,
-        **non_empty(copiedFrom=run_origin_view(run)),
+        **non_empty(copiedFrom=replies.run_origin_view(run)),
         "stages": [started_view(stage, run) for stage in decision.reply],
         "next": next_job_call(run.id, "Claim the first job."),
     }
@@ -190,7 +182,7 @@ async def start_stage(ctx: RequestContext, args: _StartStage) -> ToolReply:
         run = decision.run
         body: Body = {
             "runId": run.id,
-            **stage_view(run, locked.compiled_dag, args.stage_slug),
+            **replies.stage_view(run, locked.compiled_dag, args.stage_slug),
             "started": [started_view(stage, run) for stage in decision.reply],
             "next": next_job_call(run.id),
         }
@@ -271,7 +263,7 @@ async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
         body: Body = {
             "runId": run.id,
             "retried": len(decision.reply),
-            **stage_view(run, locked.compiled_dag, args.stage_slug),
+            **replies.stage_view(run, locked.compiled_dag, args.stage_slug),
             "next": next_job_call(run.id),
         }
         return Proposal(decision, body, jobs=failed)
@@ -325,7 +317,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
         )
         body: Body = {
             "runId": run_id,
-            **job_view(decision.reply.job),
+            **replies.job_view(decision.reply.job),
             **({"following": decision.reply.following} if args.following else {}),
             "next": next_job_call(run_id, "Claim the job that regenerates it."),
         }
@@ -360,7 +352,7 @@ async def cancel_run(ctx: RequestContext, args: _CancelRun) -> ToolReply:
         body: Body = {
             "runId": run.id,
             "status": str(run_state(run, locked.compiled_dag)),
-            **cancellation_view(run),
+            **replies.cancellation_view(run),
             "openJobs": decision.reply,
             "next": next_call("get_run_progress", "See what the run produced.", runId=run.id),
         }

@@ -1,35 +1,158 @@
-"""Tools that return the map and the progress of a run or plan, and the map of a workflow."""
+"""Tools that list and add workflows, and return the map and progress of a run, plan or workflow."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Final, cast
 
 import orjson
+from pydantic import Field
 
 from waybook.app.queries.plans.plan import plan_report, plan_structure
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.work_list import last_active_run
-from waybook.app.request import arguments as arg
-from waybook.app.request.access import current_definition, load_plan, load_run
-from waybook.app.request.definition_cache import definition_body
-from waybook.app.request.reply import (
-    canceled_view,
-    fit_reply,
-    next_call,
-    next_job_call,
-    reply_limit,
-    stalled_view,
-    wait_for_feedback_call,
-    wait_for_job_call,
+from waybook.app.queries.runs.workflows import current_workflows, workflow_view
+from waybook.app.queries.work_list import (
+    OPEN,
+    RunFilter,
+    last_active_run,
+    read_run_summaries,
+    runs_statement,
 )
-from waybook.app.request.request_context import RequestContext
-from waybook.app.request.tool import RUNS, Tool
+from waybook.app.request import arguments as arg
+from waybook.app.request import reply as replies
+from waybook.app.request.access import current_definition, load_plan, load_run
+from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
+from waybook.app.request.definition_cache import (
+    compile_definition,
+    definition_body,
+    definition_hash,
+    definition_statement,
+)
+from waybook.app.request.layout_worker import LayoutWorker
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.tool import ADMIN, RUNS, Tool
+from waybook.core.decision_context import Scope
+from waybook.core.events import RUN, ChangeEvent
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.model import RunState
 from waybook.dag.progress.report import StageReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
-from waybook.json_values import Body, Json, non_empty
+from waybook.errors import BadRecipe
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.progress import detect_stalled_steps, plan_progress
-from waybook.run.stages import validate_models
+from waybook.run.model import CompiledDag
+from waybook.run.stages import require_runnable, validate_models
+from waybook.store.driver.queries import new_id
 from waybook.store.plans.load import PlanRequest
+from waybook.store.runs import load
+from waybook.store.runs.rows import DefinitionRow
+
+_MAX_RUNS = 50
+
+
+class _ListDags(arg.ReadArguments):
+    pass
+
+
+@Tool(
+    title="List prepared workflows",
+    description=(
+        "List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job."
+    ),
+    reply={"dags": "array"},
+    reads_only=True,
+    profiles=RUNS,
+)
+async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
+    open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
+    stored, run_rows = await ctx.read(load.SQL["definitions"](), open_runs)
+    body: Body = {
+        "dags": [
+            workflow_view(workflow.compiled_dag) for workflow in current_workflows(ctx, stored)
+        ],
+        "openRuns": [
+            {
+                "runId": run.id,
+                "name": run.name,
+                "dagSlug": run.compiled_dag.dag.slug,
+                "version": run.compiled_dag.version,
+                "currentStage": run.current.slug if run.current else None,
+                "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+                "completedSteps": run.steps_done,
+                "totalSteps": run.steps_total,
+                "failedSteps": run.steps_failed,
+                "createdAt": format_time(run.created_at),
+                "createdBy": run.created_by,
+                "updatedAt": format_time(run.updated_at),
+            }
+            for run in await read_run_summaries(ctx, run_rows)
+        ],
+        "next": next_call("start_run", "Start a run of one of the workflows."),
+    }
+    detail_call = next_call("get_dag_map", "Get one complete definition.")
+    return replies.fit_reply(body, ("openRuns", "dags"), detail_call)
+
+
+#: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map.
+_BYTES_PER_MAP_ITEM: Final = 20
+
+
+class AddDag(arg.MutatingArguments):
+    definition: arg.AnyJson = Field(description="JSON object: slug, name, stages, transitions")
+
+
+@Tool(
+    title="Add a workflow definition",
+    description=(
+        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version. Its "
+        f"JSON schema: resource {WORKFLOW_SCHEMA_URI}."
+    ),
+    reply={"dagSlug": "string", "version": "integer"},
+    idempotent=True,
+    profiles=ADMIN,
+    scopes=frozenset({Scope.ADMIN}),
+)
+async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
+    """Check a workflow definition and store it. An identical definition changes nothing."""
+    weight = len(orjson.dumps(args.definition)) // _BYTES_PER_MAP_ITEM
+
+    def compile_runnable() -> CompiledDag:
+        compiled_dag = compile_definition(args.definition, 1)
+        require_runnable(compiled_dag)
+        return compiled_dag
+
+    org_id, worker = ctx.caller.org_id, ctx.services.shared(LayoutWorker)
+    try:
+        compiled_dag = await worker.run(org_id, weight, compile_runnable)
+    except BadRecipe as error:
+        error.details["schema"] = WORKFLOW_SCHEMA_URI
+        raise
+    body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
+    lock, stored = load.SQL["lock_definition"], load.SQL["definition"]
+    opened = OpenTransaction(ctx, lock(slug=slug), stored(slug=slug, version=None))
+
+    async def decide() -> Proposal[Written]:
+        rows: Sequence[DefinitionRow] = opened.results[-1]
+        latest = rows[0].version if rows else 0
+        if rows and bytes.fromhex(rows[0].body_hash) == definition_hash(body):
+            return Proposal(Written([]), _reply(slug, latest, "unchanged"))
+        made = definition_statement(compiled_dag.dag, latest + 1, body, opened.now, ctx.caller.user)
+        # The event is not about a run, so its id is a new one. It only tells clients that they can
+        # now use the tools for runs.
+        event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
+        return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
+
+    return await update(opened, decide)
+
+
+def _reply(slug: str, version: int, status: str) -> Body:
+    why = "See the map of the workflow."
+    return {
+        "dagSlug": slug,
+        "version": version,
+        "status": status,
+        "next": next_call("get_dag_map", why, dagSlug=slug),
+    }
 
 
 class _GetDagMap(arg.ReadArguments):
@@ -56,7 +179,10 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
 
     With `detail`, the reply has the definition too, as `add_dag` accepts it.
     """
-    body, most = await _load_map(ctx, args), reply_limit(ctx.caller.channel, detail=args.detail)
+    body, most = (
+        await _load_map(ctx, args),
+        replies.reply_limit(ctx.caller.channel, detail=args.detail),
+    )
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(
@@ -87,7 +213,7 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
         short["cut"] = {"left": left, "limit": most}
         if not fits:
             short.pop("definition", None)
-    return fit_reply(short, ("stages",), detail_call, most)
+    return replies.fit_reply(short, ("stages",), detail_call, most)
 
 
 async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
@@ -101,7 +227,7 @@ async def _load_map(ctx: RequestContext, args: _GetDagMap) -> Body:
         run_id = args.run_id or await last_active_run(ctx)
         loaded_run, compiled_dag, _ = await load_run(ctx, run_id)
         models_of = {slug: stage.models for slug, stage in loaded_run.run.stages.items()}
-        after, lengths = next_job_call(run_id), loaded_run.run.lengths
+        after, lengths = replies.next_job_call(run_id), loaded_run.run.lengths
     else:
         compiled_dag = await current_definition(ctx, args.dag_slug)
         if args.models:
@@ -176,10 +302,10 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
         report = {
             **cast("Body", plan_report(plan)),
             "status": str(plan.status),
-            **canceled_view(plan),
+            **replies.canceled_view(plan),
             "progress": plan_progress(plan).as_reply(),
             "stalled": bool(stalled),
-            "stalledSteps": stalled_view(stalled),
+            "stalledSteps": replies.stalled_view(stalled),
             # Do not suggest claiming a step: the profile `runs` has no tool for that.
             "next": next_call("list_dags", "List the workflows and open runs."),
         }
@@ -188,13 +314,13 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
         detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
         why = "Wait for a job: a person retries the failed ones, not you."
         following = {
-            RunState.IN_PROGRESS: next_job_call(run_id),
-            RunState.AWAITING_FEEDBACK: wait_for_feedback_call(run_id),
-            RunState.FAILED: wait_for_job_call(run_id, why),
+            RunState.IN_PROGRESS: replies.next_job_call(run_id),
+            RunState.AWAITING_FEEDBACK: replies.wait_for_feedback_call(run_id),
+            RunState.FAILED: replies.wait_for_job_call(run_id, why),
         }
         report = {**detail.full_report, "next": following.get(detail.state)}
     shown = report if args.detail else _compact(report)
-    most = reply_limit(ctx.caller.channel, detail=args.detail)
+    most = replies.reply_limit(ctx.caller.channel, detail=args.detail)
     if len(orjson.dumps(shown)) <= most:
         return shown
     named = non_empty(runId=args.run_id, planId=args.plan_id)
@@ -203,7 +329,7 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
     short = _without(shown, rest, documents=[])
     if len(orjson.dumps(short)) > most:
         short = _without(shown, rest, documents=[], steps=None)
-    return fit_reply(short, ("stages",), rest, most)
+    return replies.fit_reply(short, ("stages",), rest, most)
 
 
 def _compact(report: Body) -> Body:
