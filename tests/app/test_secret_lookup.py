@@ -16,8 +16,7 @@ from waybook.app.accounts.authentication import (
     start_by_issuer,
     start_by_token,
 )
-from waybook.app.accounts.links import LinkKind, find_link
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.lookup import LinkKind, authenticate_token, find_link
 from waybook.core.decision_context import Channel
 from waybook.core.org_codes import org_in, with_org, without_org
 from waybook.errors import Unauthenticated

@@ -14,7 +14,7 @@ from fake_endpoint import fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.page_client import FORM_TOKEN, send
-from waybook.app.accounts.links import revoke_action_links
+from waybook.app.accounts.lookup import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
 from waybook.app.queries.inbox import read_review
 from waybook.app.queries.runs.run import RunInclude, read_run_detail

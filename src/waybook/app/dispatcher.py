@@ -28,13 +28,7 @@ from waybook.app.request.tool import Tool
 from waybook.core.decision_context import Channel
 from waybook.core.histograms import DURATION_BOUNDS, Histogram
 from waybook.core.ids import IdKind, is_id, normalize_id
-from waybook.errors import (
-    NotFound,
-    RateLimited,
-    StaleCredential,
-    Unavailable,
-    WaybookError,
-)
+from waybook.errors import NotFound, RateLimited, StaleCredential, Unavailable, WaybookError
 from waybook.redaction import redact
 from waybook.store import agents
 from waybook.store.calls import (

@@ -1,6 +1,7 @@
 """Registry of the MCP tools, by name."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Final
 
@@ -50,15 +51,14 @@ MODULES: Final = {
 class ToolRegistry(Mapping[str, Tool]):
     """Maps names to tools. The module of a tool is imported when the tool is first used."""
 
-    def __init__(self) -> None:
-        self._imported: dict[str, Tool] = {}
+    @staticmethod
+    @cache
+    def _import(name: str) -> Tool:
+        tool: Tool = getattr(import_module(f"waybook.app.tools.{MODULES[name]}"), name)
+        return tool
 
     def __getitem__(self, name: str) -> Tool:
-        tool = self._imported.get(name)
-        if tool is None:
-            module = import_module(f"waybook.app.tools.{MODULES[name]}")
-            tool = self._imported[name] = getattr(module, name)
-        return tool
+        return self._import(name)
 
     def __contains__(self, name: object) -> bool:
         return name in MODULES

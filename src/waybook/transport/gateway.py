@@ -101,7 +101,7 @@ class ToolGateway:
         release_slot = state.get(RELEASE_SLOT, keep_slot)
         delay = now - state.get(ARRIVED, now)
         hooks = WaitHooks(release_slot, partial(self.still_authorized, request), delay)
-        caller = caller.with_call(rate_counted=counted, client=client, hooks=hooks)
+        caller = replace(caller, rate_counted=counted, client=client, hooks=hooks)
         return await dispatcher.dispatch(caller, tool, arguments)
 
     async def enter(self, request: Request | None) -> tuple[DispatcherPort, Caller]:

@@ -31,7 +31,7 @@ from waybook.integrations.oidc_login import (
 )
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import Member, SessionUser
-from waybook.store.driver.queries import Statement, first_value, new_uuid
+from waybook.store.driver.queries import first_value, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -167,12 +167,10 @@ _SECRET_BYTES: Final = 32
 async def start_by_token(services: Services, token: str) -> str:
     """Start a web session for the user of an API token. Return the secret of the session."""
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
-    secret = secrets.token_urlsafe(_SECRET_BYTES)
     token_id = str(caller.credential).partition(":")[2]
-    started = accounts.SQL["insert_session_by_token"](
-        id=new_uuid(), hash=hash_token(secret), token_id=token_id
+    return await _start_session(
+        services, caller.org_id, "insert_session_by_token", token_id=token_id
     )
-    return await _start_session(services, caller.org_id, secret, started)
 
 
 async def start_by_issuer(services: Services, issuer: IssuerClient, claims: Claims) -> str:
@@ -187,16 +185,12 @@ async def start_by_issuer(services: Services, issuer: IssuerClient, claims: Clai
     member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
+    return await _start_session(services, member.org_id, "insert_session", user_id=member.user_id)
+
+
+async def _start_session(services: Services, org_id: UUID, query: str, **owner: str | None) -> str:
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    started = accounts.SQL["insert_session"](
-        id=new_uuid(), user_id=member.user_id, hash=hash_token(secret)
-    )
-    return await _start_session(services, member.org_id, secret, started)
-
-
-async def _start_session(
-    services: Services, org_id: UUID, secret: str, statement: Statement
-) -> str:
+    statement = accounts.SQL[query](id=new_uuid(), hash=hash_token(secret), **owner)
     async with services.database.org_transaction(org_id) as tx:
         await tx.commit(statement)
     return with_org(secret, org_id) if await services.database.is_cluster() else secret

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from waybook.accounts import manage
 from waybook.accounts.manage import NewUser
@@ -26,16 +26,12 @@ from waybook.store.driver.queries import Statement, first_value
 from waybook.store.driver.wire import KeyConflict
 
 
-class OrgDecision(NamedTuple):
-    entries: tuple[Entry, ...]
-    #: The org after the change. None if only users and tokens change.
-    org: Org | None = None
-
-
-class LockedOrg(Locked[OrgDecision]):
+class LockedOrg(Locked[tuple[Entry, ...]]):
     """The caller's org, locked while its users and tokens change."""
 
     org: Org
+    #: The org after the change. None if only users and tokens change.
+    changed_org: Org | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
         require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
@@ -48,36 +44,36 @@ class LockedOrg(Locked[OrgDecision]):
         self.org, self.head = accounts.read_org(rows, last)
         self.now = self.head.after(self.now)
 
-    def written(self, proposal: Proposal[OrgDecision]) -> Written:
-        entries, org = proposal.decision
+    def written(self, proposal: Proposal[tuple[Entry, ...]]) -> Written:
+        entries, org = proposal.decision, self.changed_org or self.org
         if not self.head.seq:  # The first audit entry of an org records the org itself.
             entries = (manage.record_org(self.org, self.decision_context), *entries)
-        return Written(accounts.statements(org or self.org, entries, self.write_context))
+        return Written(accounts.statements(org, entries, self.write_context))
 
 
 async def change_org(
     ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
     async with LockedOrg(ctx) as locked:
-        org, entry = manage.change_org(
-            locked.org, locked.decision_context, name=name, policy=policy
-        )
+        context = locked.decision_context
+        org, entry = manage.change_org(locked.org, context, name=name, policy=policy)
         if entry is not None:
-            await locked.write(OrgDecision((entry,), org))
+            locked.changed_org = org
+            await locked.write((entry,))
         return org
 
 
 async def start_org_audit(ctx: RequestContext) -> None:
     async with LockedOrg(ctx) as locked:
         if not locked.head.seq:
-            await locked.write(OrgDecision(()))
+            await locked.write(())
 
 
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
     async with LockedOrg(ctx) as locked:
         user, entry = manage.add_user(new, locked.decision_context)
         try:
-            await locked.write(OrgDecision((entry,)))
+            await locked.write((entry,))
         except KeyConflict:
             message = f"there is already a user {user.name}; choose another name"
             raise InvalidInput(message, argument="name") from None
@@ -106,7 +102,7 @@ async def _change_user(
     async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=name)) as locked:
         user, entry = rule(_require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
-            await locked.write(OrgDecision((entry,)))
+            await locked.write((entry,))
     return user
 
 
@@ -154,7 +150,7 @@ async def add_token(
             scopes=scopes,
             expires_at=None if days is None else locked.now + timedelta(days=days),
         )
-        await locked.write(OrgDecision((entry,)))
+        await locked.write((entry,))
     if await ctx.services.database.is_cluster():
         secret = with_org(secret, ctx.caller.org_id)
     return IssuedToken(user, token, secret)
@@ -168,7 +164,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         if not tokens:
             raise NotFound("there is no token with this id in this org")
         token, entry = manage.revoke_token(tokens[0].token, locked.decision_context)
-        await locked.write(OrgDecision((entry,)))
+        await locked.write((entry,))
     return token
 
 

@@ -35,7 +35,7 @@ from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Row, Statement, first_column
+from waybook.store.driver.queries import Statement, first_column
 from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import RunBriefRow
@@ -328,7 +328,7 @@ class JobContext:
         statement = jobs.SQL["content"](
             run_id=self._locked.run.id, document_id=document_id, start=0, most=room
         )
-        row: Row = (await self._locked.send(statement))[0][0]
+        row = (await self._locked.send(statement))[0][0]
         content = truncate(row.content, room)
         if left := row.length - len(content):
             rest = self._rest(left, documentId=document_id, offset=len(content))

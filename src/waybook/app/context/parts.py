@@ -11,17 +11,7 @@ from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.ids import is_id
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.packet import (
-    Entry,
-    EntryList,
-    FetchCall,
-    Part,
-    TextField,
-    as_text,
-    build_packet,
-    json_size,
-    truncate,
-)
+from waybook.research import packet
 from waybook.store import audit
 from waybook.store.driver.queries import Row, Statement, is_uuid
 from waybook.store.plans import contexts
@@ -46,15 +36,15 @@ class PacketReader:
         """Build a context of at most `most` bytes. A text or list begins at `offset`."""
         self.tool, self.args, self.at = tool, args, contexts.Page(offset, most)
 
-    def get(self, part: str) -> FetchCall:
-        return FetchCall(self.tool, {**self.args, "part": part})
+    def get(self, part: str) -> packet.FetchCall:
+        return packet.FetchCall(self.tool, {**self.args, "part": part})
 
-    def reply(self, head: Body, parts: Sequence[Part], following: Json) -> Body:
+    def reply(self, head: Body, parts: Sequence[packet.Part], following: Json) -> Body:
         """Return the context, with `following` as the suggested next call."""
-        again = FetchCall(self.tool, {**self.args, "budgetTokens": _REPLY_TOKENS})
+        again = packet.FetchCall(self.tool, {**self.args, "budgetTokens": _REPLY_TOKENS})
         ending: Body = {"next": following}
         return build_within(
-            lambda room: build_packet(head, parts, ending=ending, room=room, again=again),
+            lambda room: packet.build_packet(head, parts, ending=ending, room=room, again=again),
             self.at.most,
         )
 
@@ -65,22 +55,22 @@ class PacketReader:
         *,
         part: str | None = None,
         counts: int = 1,
-    ) -> tuple[TextField, ...]:
+    ) -> tuple[packet.TextField, ...]:
         """Return a field with a text or its beginning, or nothing if there is no text."""
         length: int | None = None
         if isinstance(value, contexts.TextPrefix):
-            length = max(value.length, len(as_text(value.value)))
+            length = max(value.length, len(packet.as_text(value.value)))
             value = value.value
         elif value is None:
             return ()
         get = self.get(part or name)
-        return (TextField(name=name, value=value, get=get, length=length, counts=counts),)
+        return (packet.TextField(name=name, value=value, get=get, length=length, counts=counts),)
 
     def page(
-        self, name: str, entries: Iterable[Entry], total: int, *, counts: int = 1
-    ) -> EntryList:
+        self, name: str, entries: Iterable[packet.Entry], total: int, *, counts: int = 1
+    ) -> packet.EntryList:
         listed, offset = tuple(entries), self.at.offset
-        return EntryList(
+        return packet.EntryList(
             name=name,
             entries=listed,
             get=self.get(name),
@@ -91,15 +81,15 @@ class PacketReader:
 
     def artifact_page(
         self, name: str, rows: Sequence[contexts.StoredArtifact], counts: int = 1
-    ) -> EntryList:
+    ) -> packet.EntryList:
         return self.page(name, map(self.artifact, rows), contexts.total_count(rows), counts=counts)
 
-    def artifact(self, stored: contexts.StoredArtifact) -> Entry:
+    def artifact(self, stored: contexts.StoredArtifact) -> packet.Entry:
         get, (value, length) = self.get(f"artifact:{stored.id}"), stored.content
-        content = TextField(name="content", value=value, get=get, length=length)
-        if stored.passage is not None and len(as_text(value)) < length:
+        content = packet.TextField(name="content", value=value, get=get, length=length)
+        if stored.passage is not None and len(packet.as_text(value)) < length:
             length = max(length, len(stored.passage) + 1)
-            content = TextField(
+            content = packet.TextField(
                 name="content", value=stored.passage, get=get, length=length, resumes=False
             )
         frame = non_empty(
@@ -111,7 +101,7 @@ class PacketReader:
             createdAt=format_time(stored.created_at),
             createdBy=stored.created_by,
         )
-        return Entry(frame=frame, texts=(content,))
+        return packet.Entry(frame=frame, texts=(content,))
 
     def artifacts(
         self,
@@ -120,11 +110,11 @@ class PacketReader:
         total: int,
         *,
         counts: int,
-    ) -> EntryList:
+    ) -> packet.EntryList:
         rows = {row.id: row for row in ranked}
         rows |= {row.id: row for row in newest if row.id not in rows}
         entries = tuple(map(self.artifact, rows.values()))
-        return EntryList(
+        return packet.EntryList(
             name="artifacts",
             entries=entries,
             get=self.get("artifacts"),
@@ -145,7 +135,7 @@ class PacketReader:
             raise not_found("entry" if part.startswith("event:") else "part")
         offset = self.at.offset
         if part.startswith("event:"):
-            details = as_text(entry_details(rows[0]))
+            details = packet.as_text(entry_details(rows[0]))
             length, text = len(details), details[offset:]
         else:
             row = rows[0]
@@ -154,10 +144,12 @@ class PacketReader:
             length, text = row.length, row.text
         get = self.get(part)
         frame: Body = {**self.args, "part": part, "content": "", "left": length}
-        spent = json_size({**frame, "next": ending}) + json_size(get.to_json(length, offset=length))
+        spent = packet.json_size({**frame, "next": ending}) + packet.json_size(
+            get.to_json(length, offset=length)
+        )
 
         def piece(room: int) -> Body:
-            content = truncate(text, room - spent)
+            content = packet.truncate(text, room - spent)
             upto = offset + len(content)
             left = max(0, length - upto)
             onward = get.to_json(left, offset=upto)["get"] if left else ending
@@ -166,9 +158,7 @@ class PacketReader:
         return build_within(piece, self.at.most)
 
 
-def results_by_step(
-    rows: Iterable[Row],
-) -> dict[str, tuple[float | None, contexts.TextPrefix]]:
+def results_by_step(rows: Iterable[Row]) -> dict[str, tuple[float | None, contexts.TextPrefix]]:
     return {
         row.step_id: (row.confidence, contexts.read_prefix(row.kind, row.length, row.text))
         for row in rows

@@ -81,7 +81,7 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
     message_id, test = new_uuid(), Notification(NotificationKind.TEST, "", {})
     async with OpenTransaction(ctx) as opened:
         context = opened.write_context
-        statements = store_notification(ctx.services, ctx.caller, test, message_id, context)
+        statements = store_notification(ctx, test, message_id, context)
         await opened.write(Written(statements))
     return await _sent(ctx, message_id)
 

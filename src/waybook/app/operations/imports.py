@@ -19,9 +19,8 @@ from waybook.app.queries.work_export import (
 )
 from waybook.app.request.definition_cache import (
     compile_definition,
-    definition_body,
-    definition_hash,
     definition_statement,
+    is_stored,
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import (
@@ -231,12 +230,12 @@ def _definition_statements(
 
     Return an empty list if the org already has this definition.
     """
-    dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
+    dag = compiled_dag.dag
     if rows:
-        if bytes.fromhex(rows[0].body_hash) == definition_hash(body):
+        if is_stored(dag, rows[0]):
             return []
         raise Refused(
             f"this org has another definition as version {compiled_dag.version} of the workflow "
             f"{dag.slug}; import into another org or database"
         )
-    return [definition_statement(dag, compiled_dag.version, body, now, ctx.caller.user)]
+    return [definition_statement(dag, compiled_dag.version, now, ctx.caller.user)]

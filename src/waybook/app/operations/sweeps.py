@@ -78,9 +78,7 @@ async def _store_reminder(ctx: RequestContext, overdue: Row) -> bool:
         if review is None or review.id != overdue.review_id:
             return False
         notice = overdue_notification(locked.plan, review, overdue.due_at)
-        statements = store_notification(
-            ctx.services, ctx.caller, notice, overdue.reminder_id, locked.write_context
-        )
+        statements = store_notification(ctx, notice, overdue.reminder_id, locked.write_context)
         rows, *_ = await locked.tx.commit(*statements)
     ctx.services.delivery_requested.add(ctx.caller.org_id)
     return bool(rows)

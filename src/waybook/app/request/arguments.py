@@ -69,9 +69,7 @@ Name = Annotated[
     BeforeValidator(fill_blank),
 ]
 Text = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=_MAX_TEXT_LENGTH),
-    BeforeValidator(fill_blank),
+    str, StringConstraints(min_length=1, max_length=_MAX_TEXT_LENGTH), BeforeValidator(fill_blank)
 ]
 #: Id or slug. Every text is accepted here. The later lookup reports an id that does not exist.
 Id = Annotated[str, AfterValidator(lambda text: text[:_MAX_ID_LENGTH])]
@@ -224,10 +222,7 @@ class SessionArguments(ToolArguments):
 
 
 class MutatingArguments(SessionArguments):
-    idempotency_key: Key | None = Field(
-        default=None,
-        description="retries count once",
-    )
+    idempotency_key: Key | None = Field(default=None, description="retries count once")
 
 
 @cache

@@ -47,22 +47,10 @@ class Caller:
     scopes: frozenset[Scope] = ALL_SCOPES
     #: The caller's credential, such as `token:ID` or `session:ID`.
     credential: str | None = None
+    #: Properties of one call.
     rate_counted: bool = False
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
-
-    def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
-        """Return a copy of the caller with the properties of one call."""
-        return Caller(
-            org_id=self.org_id,
-            user=self.user,
-            channel=self.channel,
-            scopes=self.scopes,
-            credential=self.credential,
-            rate_counted=rate_counted,
-            client=client,
-            hooks=hooks,
-        )
 
     @property
     def principal(self) -> str:
@@ -134,11 +122,6 @@ def require_scope(caller: Caller, scope: Scope | frozenset[Scope], what: str) ->
 
 
 def plan_url(plan_id: str, base_url: str) -> str:
-    """Return the dashboard URL of a plan.
-
-    >>> plan_url("1", "http://127.0.0.1:8750")
-    'http://127.0.0.1:8750/plans/1'
-    """
     return f"{base_url}/plans/{plan_id}"
 
 

@@ -68,22 +68,26 @@ class DefinitionCache:
             return shipped
         if shipped is None:
             return self.put(org_id, compile_stored(stored.body, stored.version))
-        if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
+        if is_stored(shipped.dag, stored):
             return self.put(org_id, CompiledDag(shipped.dag, shipped.graphs, stored.version))
         return CompiledDag(shipped.dag, shipped.graphs, stored.version + 1)
 
 
-def definition_statement(dag: Dag, version: int, body: Json, now: datetime, by: str) -> Statement:
+def definition_statement(dag: Dag, version: int, now: datetime, by: str) -> Statement:
     """Return the statement that stores a version of a definition."""
     return writer.add_definition(
         slug=dag.slug,
         version=version,
         name=dag.name,
-        body=body,
-        body_hash=definition_hash(body),
+        body=definition_body(dag),
+        body_hash=_hash(dag),
         now=now,
         by=by,
     )
+
+
+def is_stored(dag: Dag, row: DefinitionRow) -> bool:
+    return bytes.fromhex(row.body_hash) == _hash(dag)
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
@@ -105,8 +109,8 @@ def definition_body(dag: Dag) -> Json:
     return cast("Json", write_definition(dag))
 
 
-def definition_hash(body: Json) -> bytes:
-    return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+def _hash(dag: Dag) -> bytes:
+    return sha256(orjson.dumps(definition_body(dag), option=orjson.OPT_SORT_KEYS)).digest()
 
 
 @cache

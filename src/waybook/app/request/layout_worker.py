@@ -130,7 +130,7 @@ class DrawingProcess:
             raise Unavailable("this map could not be drawn; read it with get_plan_status instead")
         raise TooLarge(
             f"this map takes longer than {MAX_DRAWING_SECONDS:.0f} s to draw; read it with "
-            "get_plan_status or get_dag_map instead",
+            "get_plan_status or get_dag_map instead"
         )
 
     def close(self) -> None:

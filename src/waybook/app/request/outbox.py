@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from waybook.accounts.model import hash_token
-from waybook.app.request.caller import Caller, plan_url, review_url, run_url
-from waybook.app.request.services import Services
+from waybook.app.request.caller import plan_url, review_url, run_url
+from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
 from waybook.json_values import Body
 from waybook.store import deliveries, links
@@ -19,35 +19,31 @@ _REVIEW_KINDS: Final = frozenset(
 
 
 def notification_statements(
-    services: Services,
-    caller: Caller,
-    notifications: Iterable[Notification],
-    write_context: WriteContext,
+    ctx: RequestContext, notifications: Iterable[Notification], write_context: WriteContext
 ) -> list[Statement]:
     """Return the statements that store those notifications that the operator has enabled."""
-    if not services.notification_events:
+    enabled = ctx.services.notification_events
+    if not enabled:
         return []
     return [
         statement
         for notification in notifications
-        if notification.kind in services.notification_events
-        for statement in store_notification(
-            services, caller, notification, new_uuid(), write_context
-        )
+        if notification.kind in enabled
+        for statement in store_notification(ctx, notification, new_uuid(), write_context)
     ]
 
 
 def store_notification(
-    services: Services,
-    caller: Caller,
+    ctx: RequestContext,
     notification: Notification,
     notification_id: str,
     write_context: WriteContext,
 ) -> list[Statement]:
     """Return the statements that store a notification and, if configured, its link to decide."""
-    actor, base_url, subject_id = write_context.actor, services.base_url, notification.subject_id
+    actor, base_url = write_context.actor, ctx.services.base_url
+    subject_id = notification.subject_id
     data: Body = {
-        "orgId": str(caller.org_id),
+        "orgId": str(ctx.caller.org_id),
         "by": {"user": actor.user, "channel": str(actor.channel)},
     }
     if notification.kind in _REVIEW_KINDS:
@@ -58,7 +54,7 @@ def store_notification(
     statement = deliveries.insert_statement(
         notification_id, notification._replace(data=data), write_context.now
     )
-    configured, review = services.action_links, notification.data.get("review")
+    configured, review = ctx.services.action_links, notification.data.get("review")
     if configured is None:
         return [statement]
     if notification.kind is NotificationKind.AWAITING_FEEDBACK:

@@ -86,11 +86,7 @@ AddedSteps = Annotated[
                         "enum": [*StepType],
                         "description": "kind of work",
                     },
-                    "instructions": {
-                        "type": "string",
-                        "description": "what to do",
-                        "minLength": 1,
-                    },
+                    "instructions": {"type": "string", "description": "what to do", "minLength": 1},
                     "dependsOn": {
                         "type": "array",
                         "items": {"type": "integer"},
@@ -163,14 +159,12 @@ _Tokens = Annotated[int, Field(ge=0, le=_MAX_TOKENS)]
 _Dollars = Annotated[float, Field(ge=0, le=_MAX_DOLLARS, allow_inf_nan=False)]
 
 
-def _spellings(name: str) -> AliasChoices:
-    """Accept a name in camel case and in snake case, because model APIs use snake case."""
-    return AliasChoices(to_camel(name), name)
-
-
 class UsageFields(arg.Nested):
+    # A name in snake case is accepted too, because model APIs use snake case.
     model_config = ConfigDict(
-        alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
+        alias_generator=AliasGenerator(
+            alias=to_camel, validation_alias=lambda name: AliasChoices(to_camel(name), name)
+        )
     )
 
     input_tokens: _Tokens | None = arg.optional("tokens")

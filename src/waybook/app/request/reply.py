@@ -8,6 +8,7 @@ import orjson
 from waybook.app.request.caller import MAX_REPLY_BYTES, review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.plan.draft import copy_call
 from waybook.plan.model import (
     MAX_WAIT_SECONDS,
     Output,
@@ -49,6 +50,15 @@ def work_call(step: Step) -> Json:
         return next_call("request_user_review", why, stepId=step.id, attempt=step.attempt)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
     return next_call("submit_step_result", "Submit the result.", **args)
+
+
+def copy_plan_call(plan: Plan) -> Json:
+    call = copy_call(plan)
+    return next_call(call.tool, call.why, planId=plan.id)
+
+
+def wait_for_review_call(plan_id: str) -> Json:
+    return wait_call(plan_id, "Wait: a person decides, not you.")
 
 
 def wait_call(plan_id: str, why: str) -> Json:
@@ -132,8 +142,8 @@ def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
     ]
 
 
-def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
-    return non_empty(
+def review_view(review: Review | None, plan_id: PlanId, base_url: str) -> Body | None:
+    return review and non_empty(
         reviewId=review.id,
         stepId=review.step_id,
         summary=review.summary,
@@ -232,11 +242,7 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     return {
         "stageSlug": slug,
         "status": status,
-        "progress": {
-            "completedSteps": done,
-            "totalSteps": total,
-            "failedSteps": failed,
-        },
+        "progress": {"completedSteps": done, "totalSteps": total, "failedSteps": failed},
     }
 
 

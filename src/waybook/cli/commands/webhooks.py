@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import click
 from rich.text import Text
 
-from waybook.app.accounts.links import revoke_action_links
+from waybook.app.accounts.lookup import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.queries.work_list import resolve_plan_or_run

@@ -51,13 +51,15 @@ class LockedPlan(Locked[Decision[object]]):
         If `cached` is true, the call may decide on the cached plan, without a lock.
         """
         super().__init__(ctx, *more)
-        self._plan_id = plan_id
-        self._step_id = step_id
-        self._texts = texts
-        self._candidates = candidates
-        self._review = review
-        self._cached = cached
-        self._key = ctx.caller.org_id.int, self._plan_id
+        self._step_id, self._cached = step_id, cached
+        self._wanted = PlanRequest(
+            plan_id=plan_id,
+            texts=tuple(filter(is_id, (*texts, step_id or ""))),
+            candidates=candidates,
+            holder=self.actor.holder,
+            review=review,
+        )
+        self._key = ctx.caller.org_id.int, plan_id
         self._cache = ctx.services.shared(PlanCache)
         #: True if this call has read or checked the plan in the database.
         self._is_checked = False
@@ -68,26 +70,17 @@ class LockedPlan(Locked[Decision[object]]):
         return LoadedPlan(self.plan, self.now, self.head)
 
     def statements(self, key: Key | None) -> Message:
-        return [*load.lock_statements(self._request(), key), *self.more]
+        return [*load.lock_statements(self._wanted, key), *self.more]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
         return load.read_answer(results, key)
 
     async def read(self, results: Results, tx: Transaction) -> None:
-        loaded = require_plan(results, self._request(), self._step_id)
+        loaded = require_plan(results, self._wanted, self._step_id)
         self.ctx.services.database.clock.set(loaded.now)
         self.plan, self.now, self.head = loaded.to_decide()
         self.is_cached = False
         self.tx, self.results = tx, results[len(results) - len(self.more) :]
-
-    def _request(self) -> PlanRequest:
-        return PlanRequest(
-            plan_id=self._plan_id,
-            texts=tuple(filter(is_id, (*self._texts, self._step_id or ""))),
-            candidates=self._candidates,
-            holder=self.actor.holder,
-            review=self._review,
-        )
 
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
@@ -147,18 +140,18 @@ class LockedPlan(Locked[Decision[object]]):
         cached = self._cache.get_unchecked(self._key, self.ctx.session)
         loaded = await self._read_changes(cached) if cached else None
         if loaded is None:
-            wanted = self._request()
-            (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
+            wanted = self._wanted
+            (rows,) = await self.ctx.read_in_group(wanted.plan_id, refresh.plan_statement(wanted))
             loaded = refresh.read_plan(rows, wanted)
             if loaded is None:
                 return False
             # Remove the cached copy, because its list of the plan's sessions may be incomplete.
             self._cache.invalidate(self._key)
             cache_steps(self.ctx, loaded.plan)
-        if cached is not None and loaded.head.seq == cached.head.seq:
-            self._cache.mark_unchanged(self._key)
-        elif cached is not None:
-            self._cache.mark_changed(self._key)
+        if cached is not None:
+            unchanged = loaded.head.seq == cached.head.seq
+            mark = self._cache.mark_unchanged if unchanged else self._cache.mark_changed
+            mark(self._key)
         services.database.clock.set(loaded.now)
         self.plan, now, self.head = loaded
         self.now = self.head.after(services.database.frozen_now or now)
@@ -169,10 +162,9 @@ class LockedPlan(Locked[Decision[object]]):
         statements = [refresh.changes_statement(cached)]
         step_id = StepId(id_or_nil(self._step_id)) if self._step_id else None
         if step_id is not None and step_id not in cached.plan.texts:
-            missing = [step_id]
-            wanted = [*missing, *self._next_texts(cached.plan, missing)]
+            wanted = [step_id, *self._next_texts(cached.plan, [step_id])]
             statements.append(load.texts_statement(cached.plan.id, wanted))
-        rows, *texts = await self.ctx.read_in_group(self._plan_id, *statements)
+        rows, *texts = await self.ctx.read_in_group(self._wanted.plan_id, *statements)
         loaded = refresh.apply_entries(cached, rows)
         if loaded is None or not texts:
             return loaded
@@ -191,11 +183,8 @@ class LockedPlan(Locked[Decision[object]]):
         database.clock.set(lock.now)
 
     def mark_stale(self) -> None:
-        cache = self._cache
-        if self._is_checked:
-            cache.mark_contended(self._key)
-        else:
-            cache.mark_changed(self._key)
+        mark = self._cache.mark_contended if self._is_checked else self._cache.mark_changed
+        mark(self._key)
 
     def written(self, proposal: PlanProposal) -> Written:
         ctx, before, decision = self.ctx, self.plan, proposal.decision
@@ -216,9 +205,7 @@ class LockedPlan(Locked[Decision[object]]):
 
         return Written(
             statements,
-            notification_statements(
-                ctx.services, ctx.caller, plan_notifications(before, plan), write_context
-            ),
+            notification_statements(ctx, plan_notifications(before, plan), write_context),
             ChangeEvent(PLAN, plan.id, head.seq, moved) if head is not self.head else None,
             remember,
             decision.refusal,

@@ -280,9 +280,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
         written = Written(
             [],
-            notification_statements(
-                services, ctx.caller, run_notifications(before, run, dag), write_context
-            ),
+            notification_statements(ctx, run_notifications(before, run, dag), write_context),
             ChangeEvent(RUN, run.id, write.head.seq, moved) if decision.entries else None,
             remember,
             decision.refusal,

@@ -153,10 +153,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        options = CopyOptions(
-            name=args.name,
-            skill_execution_id=first_value(opened.results[0]),
-        )
+        options = CopyOptions(name=args.name, skill_execution_id=first_value(opened.results[0]))
         decision = decide_copy(source, options, opened.decision_context)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final, assert_never
 
 from waybook.app.request import reply as replies
@@ -22,7 +21,7 @@ from waybook.app.request.waiting import (
 )
 from waybook.core.events import PLAN
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.draft import Decision, copy_call
+from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.next_step import (
     AwaitingReview,
@@ -41,8 +40,6 @@ from waybook.plan.repeat import round_of
 from waybook.store.plans import details, load
 
 _MAX_LEFT_BEHIND = 10
-_NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
-_NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
 #: Maximum size of the earlier results in a reply with a repeated step.
 _ROUND_BUDGET: Final = 8_000
 
@@ -90,22 +87,22 @@ def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
     """Return what the call has to wait for, or None if the reply answers the call."""
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
-    plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
-    retry_after = RETRY_AFTER_WORK_SECONDS
-    if isinstance(reply, AwaitingReview):
-        retry_after = RETRY_AFTER_PERSON_SECONDS
-    if is_paused(plan):
-        return Nothing(subject, retry_after)
-    gap = time_until_stall(plan, now=locked.now, patience=locked.ctx.services.stall_threshold)
-    return Nothing(subject, retry_after, None if gap is None else gap.total_seconds())
+    plan, gap, patience = locked.plan, None, locked.ctx.services.stall_threshold
+    if not is_paused(plan):
+        gap = time_until_stall(plan, now=locked.now, patience=patience)
+    for_person = isinstance(reply, AwaitingReview)
+    retry_after = RETRY_AFTER_PERSON_SECONDS if for_person else RETRY_AFTER_WORK_SECONDS
+    return Nothing(
+        Subject(PLAN, plan.id), retry_after, None if gap is None else gap.total_seconds()
+    )
 
 
 async def next_step_reply(
     locked: LockedPlan,
     decision: Decision[object],
     reply: NextStep,
-    notes: Mapping[StepId, str] = _NO_NOTES,
-    results: Mapping[str, Json] = _NO_RESULTS,
+    notes: Mapping[StepId, str] = {},
+    results: Mapping[str, Json] = {},
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
@@ -130,18 +127,12 @@ async def next_step_reply(
             return {
                 "status": "awaiting_review",
                 "planId": plan.id,
-                "review": replies.review_view(review, plan.id, base_url) if review else None,
-                "next": replies.wait_call(plan.id, "Wait: a person decides, not you."),
+                "review": replies.review_view(review, plan.id, base_url),
+                "next": replies.wait_for_review_call(plan.id),
             }
         case PlanFailed():
-            call = copy_call(plan)
-            following = next_call(call.tool, call.why, planId=plan.id)
-            return {
-                "status": "plan_failed",
-                **replies.canceled_view(plan),
-                "reason": reply.reason,
-                "next": following,
-            }
+            failed = {**replies.canceled_view(plan), "reason": reply.reason}
+            return {"status": "plan_failed", **failed, "next": replies.copy_plan_call(plan)}
         case NothingPending():
             return _nothing(reply, plan.id)
         case _:
@@ -274,8 +265,7 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "planId": plan_id,
         "inProgress": len(nothing.in_progress),
         "failed": len(nothing.failed),
-        **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
-        **({"failedSteps": failed} if failed else {}),
+        **non_empty(waiting=len(nothing.waiting) or None, failedSteps=failed or None),
         "steps": in_progress,
         "next": call,
     }

@@ -2,12 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from waybook.app.context.parts import (
-    BudgetTokens,
-    PacketReader,
-    byte_budget,
-    results_by_step,
-)
+from waybook.app.context.parts import BudgetTokens, PacketReader, byte_budget, results_by_step
 from waybook.app.queries.audit import changes_in, entry_details
 from waybook.app.request import arguments as arg
 from waybook.app.request import reply as replies
@@ -17,11 +12,7 @@ from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
-from waybook.app.tools.plans.step_context import (
-    EXCERPT_BYTES,
-    matching_artifacts,
-    order_by_hits,
-)
+from waybook.app.tools.plans.step_context import EXCERPT_BYTES, matching_artifacts, order_by_hits
 from waybook.core.changes import Entity
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step

@@ -21,14 +21,7 @@ from waybook.app.request.tool import Tool
 from waybook.core.ids import is_id
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import (
-    CLOSED_PLAN,
-    OnExhausted,
-    Plan,
-    PlanState,
-    PlanStatus,
-    StepStatus,
-)
+from waybook.plan.model import CLOSED_PLAN, OnExhausted, Plan, PlanState, PlanStatus, StepStatus
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
 from waybook.store.driver.queries import Row
@@ -86,13 +79,13 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
 
 def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
     plan, progress = detail.plan, detail.progress
-    current, review = detail.current_step, detail.review
+    current = detail.current_step
     following = next_call("get_next_step", "Claim a step.", planId=plan.id)
     if plan.status in CLOSED_PLAN:
         why = "The plan has ended. Read all its results."
         following = next_call("get_research_context", why, planId=plan.id)
     elif plan.status is PlanStatus.AWAITING_REVIEW:
-        following = replies.wait_call(plan.id, "Wait: a person decides, not you.")
+        following = replies.wait_for_review_call(plan.id)
     return {
         "planId": plan.id,
         "name": plan.name,
@@ -118,9 +111,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         ],
         "stalledSteps": replies.stalled_view(detail.stalled),
         **non_empty(loops=_loops(plan) or None),
-        "openReview": replies.review_view(review, plan.id, ctx.services.base_url)
-        if review
-        else None,
+        "openReview": replies.review_view(detail.review, plan.id, ctx.services.base_url),
         "usage": plan.usage.as_reply(),
         **non_empty(budget=replies.budget_view(plan)),
         "revision": plan.revision,
@@ -152,13 +143,8 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
     for step in plan.steps_with_status(StepStatus.COMPLETED, StepStatus.SKIPPED):
         result = {"resultSummary": None, **results.get(step.id, {})}
         confidence = result.pop("confidence", None)
-        view = {
-            **step_view(step),
-            **result,
-            "confidence": confidence,
-            **replies.completion_view(step),
-        }
-        views.append(view)
+        completion = replies.completion_view(step)
+        views.append({**step_view(step), **result, "confidence": confidence, **completion})
     return views
 
 

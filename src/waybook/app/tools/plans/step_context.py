@@ -17,7 +17,6 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.app.request.tool import Tool
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.draft import copy_call
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
@@ -126,8 +125,7 @@ class _StepContext(PacketReader):
     def next_call(self) -> Json:
         plan, step = self.plan, self.step
         if plan.status in CLOSED_PLAN and step.status not in TERMINAL_STEP:
-            copy = copy_call(plan)
-            return next_call(copy.tool, copy.why, planId=plan.id)
+            return replies.copy_plan_call(plan)
         if step.status in TERMINAL_STEP:
             return next_call("get_next_step", "This step has ended. Claim another.", planId=plan.id)
         if step.answers_revision is not None:

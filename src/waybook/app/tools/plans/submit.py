@@ -33,19 +33,8 @@ from waybook.plan.model import (
 from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
-from waybook.plan.store_output import (
-    COMMON_TYPES,
-    NewOutput,
-    parse_text_type,
-    store_output,
-)
-from waybook.plan.submit import (
-    StepDone,
-    Submission,
-    fired_branches,
-    submit,
-    submit_and_take_next,
-)
+from waybook.plan.store_output import COMMON_TYPES, NewOutput, parse_text_type, store_output
+from waybook.plan.submit import StepDone, Submission, fired_branches, submit, submit_and_take_next
 from waybook.store.accounts import accounts
 from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
@@ -221,7 +210,7 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
             "stepStatus": str(plan.step(review.step_id).status),
             "planStatus": str(plan.status),
             "reviewUrl": review_url(plan.id, ctx.services.base_url),
-            "next": replies.wait_call(plan.id, "Wait: a person decides, not you."),
+            "next": replies.wait_for_review_call(plan.id),
         }
         return Proposal(decision, body)
 

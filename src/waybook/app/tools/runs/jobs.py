@@ -24,11 +24,7 @@ from waybook.app.request.reply import job_view
 from waybook.app.request.request_context import RequestContext, ToolReply, not_found, uuid_or_nil
 from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool
-from waybook.app.tools.runs.get_next_job import (
-    job_request,
-    prepare_claim,
-    take_following_job,
-)
+from waybook.app.tools.runs.get_next_job import job_request, prepare_claim, take_following_job
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import truncate
@@ -37,7 +33,7 @@ from waybook.run.failure import fail_job as decide_failure
 from waybook.run.failure import require_active, require_holder
 from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
-from waybook.store.driver.queries import Row, first_column
+from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs
 
 _MAX_SLICE_BYTES = 40_000
@@ -91,7 +87,7 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
         if not rows:
             claim = NextCall("get_next_job", {}, "Claim a job; its inputs have their ids.")
             raise not_found("document", claim)
-        row: Row = rows[0]
+        row = rows[0]
         head = non_empty(
             documentKey=row.document_key,
             modelId=row.model,
@@ -255,7 +251,7 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
         parts = first_column(part_rows)
     if job.document is not None:
         statement = jobs.SQL["document_job"](run_id=locked.run.id, document_id=job.document)
-        latest: Row = (await locked.send(statement))[0][0]
+        latest = (await locked.send(statement))[0][0]
         version = latest.version + 1
     return parts, version
 

@@ -14,7 +14,6 @@ from waybook.app.request.access import load_run
 from waybook.app.request.definition_cache import (
     BUILTIN_AUTHOR,
     DefinitionCache,
-    definition_body,
     definition_statement,
 )
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
@@ -74,8 +73,7 @@ async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
         made: list[Statement] = []
         if not rows or rows[0].version != compiled_dag.version:
             dag, version = compiled_dag.dag, compiled_dag.version
-            body = definition_body(dag)
-            made.append(definition_statement(dag, version, body, opened.now, BUILTIN_AUTHOR))
+            made.append(definition_statement(dag, version, opened.now, BUILTIN_AUTHOR))
         context = opened.decision_context
         decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
         return _started_run_proposal(opened, decision, compiled_dag, made)
@@ -97,9 +95,7 @@ def _started_run_proposal(
 
     written = Written(
         [*made, *writer.statements(None, [writer.seal_decision(decision, {}, write_context)])],
-        notification_statements(
-            ctx.services, ctx.caller, run_notifications(None, run, compiled_dag), write_context
-        ),
+        notification_statements(ctx, run_notifications(None, run, compiled_dag), write_context),
         ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True),
         remember,
     )
@@ -308,12 +304,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
             after = jobs_after(dag, versions, job.id)
             following = [(by_id[old], made) for old, made in after.items() if old in by_id]
         decision = regenerate(
-            locked.run,
-            dag,
-            job,
-            latest.document_id,
-            locked.decision_context,
-            following=following,
+            locked.run, dag, job, latest.document_id, locked.decision_context, following=following
         )
         body: Body = {
             "runId": run_id,

@@ -23,8 +23,8 @@ from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
 from waybook.app.request.definition_cache import (
     compile_definition,
     definition_body,
-    definition_hash,
     definition_statement,
+    is_stored,
 )
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -127,16 +127,16 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     except BadRecipe as error:
         error.details["schema"] = WORKFLOW_SCHEMA_URI
         raise
-    body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
+    dag, slug = compiled_dag.dag, compiled_dag.dag.slug
     lock, stored = load.SQL["lock_definition"], load.SQL["definition"]
     opened = OpenTransaction(ctx, lock(slug=slug), stored(slug=slug, version=None))
 
     async def decide() -> Proposal[Written]:
         rows: Sequence[DefinitionRow] = opened.results[-1]
         latest = rows[0].version if rows else 0
-        if rows and bytes.fromhex(rows[0].body_hash) == definition_hash(body):
+        if rows and is_stored(dag, rows[0]):
             return Proposal(Written([]), _reply(slug, latest, "unchanged"))
-        made = definition_statement(compiled_dag.dag, latest + 1, body, opened.now, ctx.caller.user)
+        made = definition_statement(dag, latest + 1, opened.now, ctx.caller.user)
         # The event is not about a run, so its id is a new one. It only tells clients that they can
         # now use the tools for runs.
         event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
