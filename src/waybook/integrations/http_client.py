@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import httpx2
 import orjson
@@ -60,20 +60,10 @@ class BoundedHttpClient:
             EndpointFailed: there was no answer, or it had an error status or no JSON; the attribute
                 `status` is the status code of the answer, if there was an answer.
         """
-        return await self._answered("POST", orjson.dumps(body), {}, seconds)
+        return await self.request("POST", orjson.dumps(body), {}, seconds=seconds)
 
-    async def post_form(
-        self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
-    ) -> Json:
-        kind = {"content-type": "application/x-www-form-urlencoded"}
-        content = urlencode(fields).encode()
-        return await self._answered("POST", content, {**kind, **headers}, seconds)
-
-    async def get(self, *, seconds: float) -> Json:
-        return await self._answered("GET", b"", {}, seconds)
-
-    async def _answered(
-        self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
+    async def request(
+        self, method: str, content: bytes, headers: Mapping[str, str], *, seconds: float
     ) -> Json:
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:

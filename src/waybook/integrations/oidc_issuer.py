@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -151,6 +151,10 @@ class IssuerEndpoints(NamedTuple):
     token: str
     secret_in_form: bool
 
+    @property
+    def has_pages(self) -> bool:
+        return is_secure_url(self.authorize) and is_secure_url(self.token)
+
 
 async def discover_endpoints(issuer: str) -> IssuerEndpoints:
     """Return the issuer's endpoint URLs, discovered as in OpenID Connect or RFC 8414.
@@ -183,7 +187,7 @@ def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
 async def _fetch_json(address: str) -> object:
     exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_DISCOVERY_BYTES)
     try:
-        return await exchange.get(seconds=SECONDS)
+        return await exchange.request("GET", b"", {}, seconds=SECONDS)
     finally:
         await exchange.close()
 
@@ -212,19 +216,18 @@ async def check_issuer(issuer: str) -> IssuerCheck:
             endpoints = await discover_endpoints(issuer)
     except (EndpointFailed, TimeoutError) as error:
         return IssuerCheck(error=_describe_error(error))
-    has_pages = all(map(is_secure_url, (endpoints.authorize, endpoints.token)))
     try:
         async with asyncio.timeout(SECONDS):
             listed = await fetch_keys(endpoints)
     except (EndpointFailed, TimeoutError) as error:
-        return IssuerCheck(keys_fault=_describe_error(error), has_pages=has_pages)
+        return IssuerCheck(keys_fault=_describe_error(error), has_pages=endpoints.has_pages)
     good = usable_keys(listed)
     algorithms = Counter(name for key in good for name in key.algorithms)
     return IssuerCheck(
         published=len(listed),
         usable=len(good),
         algorithms=tuple(sorted(algorithms)),
-        has_pages=has_pages,
+        has_pages=endpoints.has_pages,
     )
 
 
@@ -270,16 +273,20 @@ class Issuer:
         """Return the issuer's endpoint URLs for browser sign-in."""
         if self._endpoints is None:
             await self._refresh()
-        if self._endpoints is None or not all(
-            map(is_secure_url, (self._endpoints.authorize, self._endpoints.token))
-        ):
+        if self._endpoints is None or not self._endpoints.has_pages:
             raise Unavailable("the sign-in service cannot be reached right now; try again")
         return self._endpoints
 
     async def redeem(self, fields: Mapping[str, str]) -> Claims:
         """Exchange an authorization code at the token endpoint and return the response."""
         endpoints = await self.endpoints()
-        sent, headers = self._as_client(fields, in_form=endpoints.secret_in_form)
+        sent, headers = {**fields}, {"content-type": "application/x-www-form-urlencoded"}
+        client, secret = self.settings.client_id or "", self.settings.client_secret
+        if secret is None or endpoints.secret_in_form:
+            sent |= {"client_id": client, **({"client_secret": secret} if secret else {})}
+        else:
+            pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         exchange = BoundedHttpClient(
             endpoints.token,
             headers={},
@@ -287,7 +294,8 @@ class Issuer:
             most_bytes=MAX_DISCOVERY_BYTES,
         )
         try:
-            response = await exchange.post_form(sent, headers, seconds=SECONDS)
+            content = urlencode(sent).encode()
+            response = await exchange.request("POST", content, headers, seconds=SECONDS)
         except EndpointFailed as error:
             if error.details.get("status") in {400, 401, 403}:
                 raise Unauthenticated("the issuer refused the code") from None
@@ -300,16 +308,6 @@ class Issuer:
             )
         return response
 
-    def _as_client(
-        self, fields: Mapping[str, str], *, in_form: bool
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        client, secret = self.settings.client_id or "", self.settings.client_secret
-        if secret is None or in_form:
-            known = {"client_id": client, **({"client_secret": secret} if secret else {})}
-            return {**fields, **known}, {}
-        pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
-        return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-
     async def close(self) -> None:
         if self._refreshing is not None:
             self._refreshing.cancel()
@@ -320,7 +318,7 @@ class Issuer:
         if key is None:
             await self._refresh()
             key = self._known(header)
-        elif self._is_stale():
+        elif self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS:
             self._start_refresh()
         if key is not None:
             return key
@@ -334,9 +332,6 @@ class Issuer:
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
         return fitting[0] if len(fitting) == 1 else None
-
-    def _is_stale(self) -> bool:
-        return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
 
     async def _refresh(self) -> None:
         """Fetch keys and endpoints, unless that was done recently."""
