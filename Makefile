@@ -122,10 +122,9 @@ ONLY :=
 ## check the rules in every reachable state of small plans and runs; ten minutes
 harness.model = $(PYTEST) -o faulthandler_timeout=1800 -m model tests/conditions tests/plan tests/run
 
-# `make test` executes 100 of these decisions.
-DECISIONS := 10000
-## execute 10,000 decisions on PostgreSQL, sampled from the plans that NAME=model checks
-harness.model-db = WAYBOOK_SAMPLED_DECISIONS=$(DECISIONS) $(PYTEST) -m "not pg15" tests/store/test_sampled_decisions.py
+# `make test` makes 600 of these calls.
+## make 10,000 random tool calls on plans, and compare each reply and all rows with the rules
+harness.model-db = WAYBOOK_RANDOM_PLANS=340 $(PYTEST) -n 0 -m "not pg15 and not slow" tests/app/test_same_as_the_rules.py
 
 # Smaller versions of these tests are part of `make test`.
 ## test with 32 workers on 2,197 jobs, 64 agents on a plan, 1,000 waiting calls; two minutes

@@ -5,6 +5,7 @@ applied to the rules, with the same clock time and the same new ids. Then both r
 equal, and the stored rows must equal the plan that the rules computed.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,6 +58,8 @@ from waybook.store.driver.database import Transaction
 #: every tool for plans must work with that.
 pytestmark = pytest.mark.every_server
 
+#: Number of random plans; `make harness NAME=model-db` sets a higher number.
+PLANS = int(os.environ.get("WAYBOOK_RANDOM_PLANS", "20"))
 SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
@@ -302,7 +305,7 @@ def test_random_tool_calls_change_the_plan_as_the_rules_predict(
     monkeypatch.setattr(locking, "new_id", partial(remembered, queries.new_id))
     monkeypatch.setattr(locking, "new_uuid", partial(remembered, queries.new_uuid))
     monkeypatch.setattr(LockedPlan, "read", again)
-    many = 20 if shared_place.server.name == "18" else 8
+    many = PLANS if shared_place.server.name == "18" else 8
     run_state_machine_as_test(
         lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do
         settings=settings(max_examples=many, stateful_step_count=30),

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plan_builders import (
     changes_of,
@@ -16,6 +18,7 @@ from plan_builders import (
 from waybook.conditions.values import BUDGET, Budget
 from waybook.json_values import Json
 from waybook.plan.branching import variables
+from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
     MAX_CONDITIONS,
@@ -24,10 +27,13 @@ from waybook.plan.model import (
     BranchOutcome,
     Condition,
     DecisionKind,
+    NewCondition,
     Plan,
     PlanStatus,
+    StepId,
     StepStatus,
 )
+from waybook.plan.modify import ReorderSteps, modify
 from waybook.plan.review import decide
 from waybook.plan.submit import StepDone, Submission, submit
 
@@ -211,3 +217,23 @@ def test_condition_variables_contain_result_step_and_plan_counts() -> None:
         "step": {"order": 3, "type": "search", "attempt": 2, "round": 1},
         "plan": {"done": 2, "total": 3, "failed": 1},
     }
+
+
+@given(data=st.data(), count=st.integers(2, 12))
+def test_skip_to_condition_after_reordering_skips_the_steps_between(
+    data: st.DataObject, count: int
+) -> None:
+    target = data.draw(st.integers(2, count))
+    skip = NewCondition(
+        after_step_order=1, expression="true", action=BranchAction.SKIP_TO, target_step_order=target
+    )
+    new = NewPlan(
+        name="Any", research_question="Why?", steps=(make_new_step(),) * count, conditions=(skip,)
+    )
+    plan = create(new, make_context()).plan
+    first, aimed = plan.steps[0].id, plan.steps[target - 1].id
+    order: list[StepId] = data.draw(st.permutations([step.id for step in plan.steps]))
+    plan = modify(plan, (ReorderSteps(tuple(order)),), make_context()).plan
+    done = submit(plan, first, Submission(result_summary=0), make_context()).plan
+    between = order[order.index(first) + 1 : order.index(aimed)]
+    assert [step.id for step in done.steps_with_status(StepStatus.SKIPPED)] == between

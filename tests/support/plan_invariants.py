@@ -9,6 +9,7 @@ from waybook.plan.draft import RESULT_FIELDS, Decision, condition_row, review_ro
 from waybook.plan.model import (
     CLOSED_PLAN,
     DONE_STEP,
+    TERMINAL_STEP,
     Condition,
     Plan,
     PlanStatus,
@@ -132,7 +133,10 @@ def done_steps_stay_done(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that the caller now holds the claimed step, and was allowed to claim it."""
+    """Check that the caller now holds the claimed step, and was allowed to claim it.
+
+    When a step is claimed for the first time, all steps that it depends on are closed.
+    """
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
     if not isinstance(ready, StepReady):
@@ -147,6 +151,9 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
         assert step.attempt == was.attempt + 1
     else:
         assert was.status is StepStatus.PENDING or was.held_by in {None, who}
+    if was is None or was.status is StepStatus.PENDING:
+        still_open = {s.id for s in decision.plan.steps if s.status not in TERMINAL_STEP}
+        assert still_open.isdisjoint(step.depends_on)
     assert step.held_by == who
     assert decision.plan.step(step.id) == step
 

@@ -10,7 +10,7 @@ also lets time pass.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from itertools import chain, count
 from typing import NamedTuple
@@ -55,9 +55,6 @@ TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
 #: Name that stands for any removed step in a state.
 GONE = "gone"
-#: Number of the transition in which time passes. Every other transition is a call, and has the
-#: number of the call.
-LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
 
@@ -121,8 +118,6 @@ class Walk:
     states: list[State] = field(default_factory=list)
     #: For each state, the numbers of the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
-    #: For each state, how it was first reached: the number of the previous state and of the call.
-    first_reached: list[tuple[int, int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
     errors: dict[str, int] = field(default_factory=dict)
@@ -138,14 +133,6 @@ class Walk:
                     waiting.append(number)
         return [state for state, lives in zip(self.states, alive, strict=True) if not lives]
 
-    def path(self, number: int) -> list[int]:
-        """Return the numbers of the calls that lead from the new plan to this state."""
-        calls: list[int] = []
-        while number:
-            number, call = self.first_reached[number]
-            calls.append(call)
-        return calls[::-1]
-
 
 def initial_plan(shape: Shape) -> Plan:
     """Create the plan of a shape; check that a replay of its audit gives its rows."""
@@ -157,34 +144,29 @@ def initial_plan(shape: Shape) -> Plan:
     return made.plan
 
 
-def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
-    """Return the decision contexts of the two agents and the person at the time `now`."""
+def moments_of(shape: Shape) -> Moments:
+    """Return the decision contexts of the two agents and the person."""
     ann, bob, pat = (
-        DecisionContext(now, actor, new_id, new_id, shape.policy)
+        DecisionContext(FRESH, actor, new_id, new_id, shape.policy)
         for actor, new_id in ((actor, numbered_ids(actor.user)) for actor in ACTORS)
     )
     return ann, bob, pat
 
 
-def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
-    """Explore every state of a plan up to the limits of its shape, breadth-first.
-
-    At most `most` states are explored. With `is_checked=False`, the caller checks the decisions.
-    """
+def walk(shape: Shape) -> Walk:
+    """Explore every state of a plan up to the limits of its shape, breadth-first."""
     seen: dict[State, int] = {}
     walked, moments = Walk(shape), moments_of(shape)
     known = known_names(shape)
-    _meet(walked, seen, state_of(initial_plan(shape), known, FRESH), (0, LATER))
+    _meet(walked, seen, state_of(initial_plan(shape), known))
     # The loop itself adds states to this list.
     for number, state in enumerate(walked.states):
-        if most is not None and len(walked.states) >= most:
-            break
         plan = plan_of(state)
-        for call, after in _next_plans(walked, plan, moments, is_checked=is_checked):
+        for after in _next_plans(walked, plan, moments):
             if _within(shape, after, known):
-                there = state_of(after, known, FRESH)
-                walked.reached_from[_meet(walked, seen, there, (number, call))].append(number)
-        assert state_of(plan, known, FRESH) == state
+                there = state_of(after, known)
+                walked.reached_from[_meet(walked, seen, there)].append(number)
+        assert state_of(plan, known) == state
     return walked
 
 
@@ -201,36 +183,32 @@ def _within(shape: Shape, plan: Plan, known: Mapping[StepId, str]) -> bool:
     return shape.orders or first == sorted(first)
 
 
-def _meet(walked: Walk, seen: dict[State, int], state: State, way: tuple[int, int]) -> int:
+def _meet(walked: Walk, seen: dict[State, int], state: State) -> int:
     number = seen.setdefault(state, len(seen))
     if number == len(walked.states):
         walked.states.append(state)
         walked.reached_from.append([])
-        walked.first_reached.append(way)
     return number
 
 
-def _next_plans(
-    walked: Walk, plan: Plan, moments: Moments, *, is_checked: bool
-) -> Iterator[tuple[int, Plan]]:
+def _next_plans(walked: Walk, plan: Plan, moments: Moments) -> Iterator[Plan]:
     names: dict[StepId, str] = {step.id: step.id for step in plan.steps}
-    for number, (who, call) in enumerate(walked.shape.calls(plan, names, moments)):
+    for who, call in walked.shape.calls(plan, names, moments):
         try:
             decision = call()
         except WaybookError as refusal:
             walked.refusals += 1
             walked.errors[refusal.code] = walked.errors.get(refusal.code, 0) + 1
             continue
-        if is_checked:
-            check_decision(plan, decision, who)
-            check_state(decision.plan)
+        check_decision(plan, decision, who)
+        check_state(decision.plan)
         if decision.refusal is not None:
             code = decision.refusal.code
             walked.errors[code] = walked.errors.get(code, 0) + 1
         walked.edges += 1
-        yield number, with_heartbeats(decision, FRESH)
+        yield with_heartbeats(decision)
     if plan.status not in CLOSED_PLAN:
-        yield LATER, later(plan)
+        yield later(plan)
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
@@ -239,14 +217,14 @@ def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 
 
-def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
+def state_of(plan: Plan, known: Mapping[StepId, str]) -> State:
     names = names_of(plan, known)
     is_closed = plan.status in CLOSED_PLAN
-    steps = tuple([_step_key(step, names, now, is_closed=is_closed) for step in plan.steps])
+    steps = tuple([_step_key(step, names, is_closed=is_closed) for step in plan.steps])
     return State(
         plan.status,
         plan.status is PlanStatus.EXECUTING
-        and plan.resumed_at == now
+        and plan.resumed_at == FRESH
         and any(step.is_old for step in steps),
         steps,
         _review_key(plan, names),
@@ -263,7 +241,7 @@ def _review_key(plan: Plan, names: Names) -> ReviewKey:
     return names.get(review.step_id, GONE), review.result_summary, review.decision is None
 
 
-def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> StepKey:
+def _step_key(step: Step, names: Names, *, is_closed: bool) -> StepKey:
     # The rules do not read the holder of a step in a closed plan.
     status, is_running = step.status, step.status is StepStatus.IN_PROGRESS and not is_closed
     seen = max(step.in_progress_since or OLD, step.last_seen_at or OLD)
@@ -272,7 +250,7 @@ def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> St
         names[step.id],
         step.type,
         status,
-        is_running and seen < now,
+        is_running and seen < FRESH,
         step.held_session if is_running else None,
         step.silent_holders if is_running else None,
         step.max_attempts,
@@ -381,13 +359,13 @@ def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT00
     return review if is_open else review._replace(decision=DecisionKind.MODIFY, decided_by="pat")
 
 
-def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
+def with_heartbeats(decision: Decision[object]) -> Plan:
     """Return the plan that a decision gives, with new heartbeats for the steps of the call."""
     plan = decision.plan
     if not decision.touched:
         return plan
     steps = tuple(
-        step._replace(last_seen_at=now) if step.id in decision.touched else step
+        step._replace(last_seen_at=FRESH) if step.id in decision.touched else step
         for step in plan.steps
     )
     return plan._replace(steps=steps)

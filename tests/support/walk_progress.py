@@ -7,7 +7,6 @@ available, time passes. All other agents make no calls.
 
 from plan_shapes import Shape
 from plan_state_space import (
-    FRESH,
     State,
     Walk,
     known_names,
@@ -61,7 +60,7 @@ def _turns_to_end(
         if len(path) > MAX_TURNS:
             return None
         plan = _turn(shape, plan_of(path[-1]), *contexts)
-        path.append(state_of(plan, known, FRESH))
+        path.append(state_of(plan, known))
     count = turns.get(path[-1], 0)
     for place, passed in enumerate(reversed(path[:-1]), start=1):
         turns[passed] = count + place
@@ -71,14 +70,14 @@ def _turns_to_end(
 def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionContext) -> Plan:
     """Return the plan after one turn of the agent: a claim and a result, or a review."""
     taken = next_step(plan, agent)
-    plan = with_heartbeats(taken, FRESH)
+    plan = with_heartbeats(taken)
     match taken.reply:
         case StepReady(step):
             if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
                 # This step needs a review, but a plan has at most one open review, so decide the
                 # other review first.
                 return decide(plan, DecisionKind.APPROVE, person).plan
-            return with_heartbeats(_work(shape, plan, agent, step), FRESH)
+            return with_heartbeats(_work(shape, plan, agent, step))
         case AwaitingReview():
             return decide(plan, DecisionKind.APPROVE, person).plan
         case NothingPending():
