@@ -133,8 +133,8 @@ def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
 
 def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
     """Return the status of each step, as Waybook's report computes it."""
-    assigned, _ = assign_jobs(snapshot["jobs"], frozenset({"stage"}))
-    evidence, _ = evidence_of(assigned.work["stage"], snapshot["stageRuns"][0]["closed"])
+    work, *_ = assign_jobs(snapshot["jobs"], frozenset({"stage"}))
+    evidence, _ = evidence_of(work["stage"], snapshot["stageRuns"][0]["closed"])
     return overlay(graph, evidence)
 
 

@@ -4,10 +4,9 @@ Values of an unexpected type count as missing. A snapshot may have hundreds of t
 equal jobs are counted together.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
@@ -84,28 +83,21 @@ def read_stage_runs(
     warned: list[StageWarning] = []
     for slug, stage_raws in raws_by_stage.items():
         if slug is None:
-            warned.append(
-                StageWarning(None, f"{count_noun(len(stage_raws), 'stage run')} without a stage")
-            )
+            message = f"{count_noun(len(stage_raws), 'stage run')} without a stage"
+            warned.append(StageWarning(None, message))
         elif slug not in structure.slugs:
-            warned.append(
-                StageWarning(None, f"a stage run of an unknown stage: {quote_name(slug)}")
-            )
+            message = f"a stage run of an unknown stage: {quote_name(slug)}"
+            warned.append(StageWarning(None, message))
         else:
-            runs[slug] = _stage_run(stage_raws)
-            warned += [
-                StageWarning(slug, message)
-                for message in _stage_run_warnings(slug, runs[slug], stage_raws, structure)
-            ]
+            named = any(isinstance(raw.get("models"), list) for raw in stage_raws)
+            models = dict.fromkeys(_texts(stage_raws, "models"))
+            # Models merged from several runs are sorted. Those of a single run keep their order.
+            names = tuple(sorted(models) if stage_raws[1:] else models)
+            closed = frozenset(_texts(stage_raws, "closed"))
+            runs[slug] = StageRun(names if named else None, closed)
+            messages = _stage_run_warnings(slug, closed, stage_raws, structure)
+            warned += [StageWarning(slug, message) for message in messages]
     return runs, warned
-
-
-def _stage_run(raws: Sequence[Raw]) -> StageRun:
-    named = any(isinstance(raw.get("models"), list) for raw in raws)
-    models = dict.fromkeys(_texts(raws, "models"))
-    # Models merged from several runs are sorted. Those of a single run keep their order.
-    model_names = tuple(sorted(models) if raws[1:] else models)
-    return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 
 
 def _texts(raws: Sequence[Raw], name: str) -> Iterator[str]:
@@ -116,7 +108,7 @@ def _texts(raws: Sequence[Raw], name: str) -> Iterator[str]:
 
 
 def _stage_run_warnings(
-    slug: str, run: StageRun, raws: Sequence[Raw], structure: Structure
+    slug: str, closed: frozenset[str], raws: Sequence[Raw], structure: Structure
 ) -> Iterator[str]:
     if raws[1:]:
         yield f"{count_noun(len(raws), 'stage run')} of it, taken together"
@@ -127,7 +119,7 @@ def _stage_run_warnings(
         if any(as_text(item) is None for value in values for item in as_list(value)):
             yield f"some of its {name} are not names, and are left out"
     if slug in structure.graphs:
-        unknown = run.closed - structure.graphs[slug].steps.keys()
+        unknown = closed - structure.graphs[slug].steps.keys()
         yield from (
             f"there is no step {quote_name(key)}, which is said to be closed" for key in unknown
         )
@@ -171,94 +163,68 @@ _read_id: Callable[[Raw], str | None] = itemgetter("id")
 _read_group: Callable[[Raw], _JobGroup] = itemgetter("stageSlug", "stepKey", "jobType", "status")
 
 
-class _JobTable:
-    def __init__(self, raws: object) -> None:
-        self._rows = cast("Sequence[Raw]", as_list(raws))
-        if not self._count():
-            self._rows = [dict(zip(FIELDS, _read_row(raw), strict=True)) for raw in self._rows]
-            self._count()
-
-    def _count(self) -> bool:
-        """Count the rows of each `_JobGroup`. Return False if rows must be normalized first."""
-        try:
-            self.ids: list[str | None] = list(map(_read_id, self._rows))
-            self.groups: Counter[_JobGroup] = Counter(map(_read_group, self._rows))
-        except (KeyError, TypeError):
-            # A field is missing, or a value has an unexpected type.
-            return False
-        # All rows of a `_JobGroup` have equal values, so it is enough to check one row.
-        values = chain(self.ids, chain.from_iterable(self.groups))
-        # An empty id counts as missing, so its row must be normalized too.
-        return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
-
-    def select(self, groups: Collection[_JobGroup]) -> Iterator[tuple[int, _JobGroup]]:
-        if not groups and all(self.ids):
-            return
-        for place, group in enumerate(map(_read_group, self._rows)):
-            if not self.ids[place] or group in groups:
-                yield place, group
-
-    def row(self, place: int) -> Row:
-        return _read_row(self._rows[place])
-
-    def find(self, job_id: str | None) -> Row | None:
-        """Return the row with this id. If several rows have the id, their order does not matter."""
-        if job_id is None or job_id not in self._places:
-            return None
-        return min(map(self.row, self._places[job_id]), key=str)
-
-    def count_duplicates(self) -> int:
-        distinct = set(self.ids)
-        return len(self.ids) - self.ids.count(None) - len(distinct) + (None in distinct)
-
-    @cached_property
-    def _places(self) -> Mapping[str | None, list[int]]:
-        places: dict[str | None, list[int]] = {}
-        for place, job_id in enumerate(self.ids):
-            places.setdefault(job_id, []).append(place)
-        return places
-
-
 def _read_row(raw: object) -> Row:
     row = Row._make(map(as_object(raw).get, FIELDS))
     return row if SCALAR_TYPES.issuperset(map(type, row)) else Row._make(map(as_text, row))
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedJobs:
-    work: dict[str, Counter[JobEvidence]] = field(default_factory=dict)
-    renders: list[RenderJob] = field(default_factory=list)
+def _read_jobs(raws: object) -> tuple[Sequence[Raw], Sequence[str | None], Counter[_JobGroup]]:
+    """Return the rows of the jobs, their ids, and the number of rows of each `_JobGroup`."""
+    rows = cast("Sequence[Raw]", as_list(raws))
+    try:
+        ids, groups = list(map(_read_id, rows)), Counter(map(_read_group, rows))
+        # All rows of a `_JobGroup` have equal values, so it is enough to check one row.
+        values = chain(ids, chain.from_iterable(groups))
+        # An empty id counts as missing, so its row must be normalized too.
+        if SCALAR_TYPES.issuperset(map(type, values)) and "" not in ids:
+            return rows, ids, groups
+    except (KeyError, TypeError):
+        # A field is missing, or a value has an unexpected type.
+        pass
+    rows = [dict(zip(FIELDS, _read_row(raw), strict=True)) for raw in rows]
+    return rows, list(map(_read_id, rows)), Counter(map(_read_group, rows))
 
-    def stage_work(self, stage: str) -> Counter[JobEvidence]:
-        work = self.work.get(stage)
-        if work is None:
-            work = self.work[stage] = Counter()
-        return work
+
+_RowsById: TypeAlias = Mapping[str | None, Sequence[Raw]]
+#: Number of jobs of each stage and kind.
+_Work: TypeAlias = defaultdict[str, Counter[JobEvidence]]
 
 
-def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    jobs = _JobTable(raws)
-    assigned, strange = AssignedJobs(), Counter[StageWarning]()
-    groups = jobs.groups
-    for place, group in jobs.select(set(filter(_is_single, groups))):
-        groups[group] -= 1
-        strange.update(_assign_row(jobs, place, slugs, assigned))
+def assign_jobs(
+    raws: object, slugs: Collection[str]
+) -> tuple[_Work, list[RenderJob], list[StageWarning]]:
+    """Return the number of jobs of each kind by stage, the RENDER jobs, and warnings."""
+    rows, ids, groups = _read_jobs(raws)
+    work: _Work = defaultdict(Counter)
+    renders: list[RenderJob] = []
+    strange = Counter[StageWarning]()
+    single = set(filter(_is_single, groups))
+    if single or not all(ids):
+        by_id: dict[str | None, list[Raw]] = {}
+        for job_id, raw in zip(ids, rows, strict=True):
+            by_id.setdefault(job_id, []).append(raw)
+        for job_id, raw, group in zip(ids, rows, map(_read_group, rows), strict=True):
+            if not job_id or group in single:
+                groups[group] -= 1
+                strange.update(_assign_row(_read_row(raw), by_id, slugs, work, renders))
     for (named, step, kind, status), many in groups.items():
         if many:
             stage = named if named in slugs else None
-            if stage is None or kind not in KINDS:
-                for warning in _group_warnings(kind, named, stage):
-                    strange[warning] += many
+            for warning in _group_warnings(kind, named, stage):
+                strange[warning] += many
             if stage is not None:
-                work = assigned.stage_work(stage)
-                evidence = step, kind or "", status or ""
-                work[evidence] = work.get(evidence, 0) + many
-    twins = jobs.count_duplicates()
-    strange.update({StageWarning(None, "with the id of another one"): twins} if twins else {})
-    return assigned, [
-        StageWarning(stage, f"{count_noun(many, 'job')} {message}")
-        for (stage, message), many in strange.items()
-    ]
+                work[stage][step, kind or "", status or ""] += many
+    given = len(ids) - ids.count(None)
+    if twins := given - len({*ids} - {None}):
+        strange[StageWarning(None, "with the id of another one")] = twins
+    return (
+        work,
+        renders,
+        [
+            StageWarning(stage, f"{count_noun(many, 'job')} {message}")
+            for (stage, message), many in strange.items()
+        ],
+    )
 
 
 def _is_single(group: _JobGroup) -> bool:
@@ -268,36 +234,34 @@ def _is_single(group: _JobGroup) -> bool:
 
 
 def _assign_row(
-    jobs: _JobTable, place: int, slugs: Collection[str], assigned: AssignedJobs
+    row: Row, by_id: _RowsById, slugs: Collection[str], work: _Work, renders: list[RenderJob]
 ) -> Iterator[StageWarning]:
-    row = jobs.row(place)
-    named, step = _locate(row, jobs)
+    parent = _find(row.parent, by_id) or row
+    source = parent if row.type == RENDER else _continued(row, by_id)
+    is_placed = row.stage is not None and row.step is not None
+    named = row.stage if is_placed else row.stage or source.stage
+    step = row.step if row.type == RENDER else source.step
     stage = named if named in slugs else None
     if row.id is None:
         yield StageWarning(stage, "without an id")
     yield from _group_warnings(row.type, named, stage)
-    work = Counter[JobEvidence]() if stage is None else assigned.stage_work(stage)
+    counts = Counter[JobEvidence]() if stage is None else work[stage]
     if row.type != RENDER:
-        work[step, row.type or "", row.status or ""] += 1
+        counts[step, row.type or "", row.status or ""] += 1
     elif row.id:
-        parent = jobs.find(row.parent) or row
         key, model = row.document_key or parent.document_key, row.model or parent.model
-        assigned.renders.append(RenderJob(row.id, stage, row.status or "", key, model))
+        renders.append(RenderJob(row.id, stage, row.status or "", key, model))
 
 
-def _locate(row: Row, jobs: _JobTable) -> tuple[str | None, str | None]:
-    if row.stage is not None and row.step is not None:
-        return row.stage, row.step
-    if row.type == RENDER:
-        parent = jobs.find(row.parent) or row
-        return row.stage or parent.stage, row.step
-    continued = _continued(row, jobs)
-    return row.stage or continued.stage, continued.step
+def _find(job_id: str | None, by_id: _RowsById) -> Row | None:
+    """Return the row with this id. If several rows have the id, their order does not matter."""
+    rows = () if job_id is None else by_id.get(job_id, ())
+    return min(map(_read_row, rows), key=str, default=None)
 
 
-def _continued(row: Row, jobs: _JobTable) -> Row:
+def _continued(row: Row, by_id: _RowsById) -> Row:
     for _ in range(MAX_CONTINUATION_DEPTH):
-        before = jobs.find(row.continues) if row.step is None else None
+        before = _find(row.continues, by_id) if row.step is None else None
         if before is None:
             break
         row = before

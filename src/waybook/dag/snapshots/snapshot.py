@@ -171,9 +171,9 @@ def read_snapshot(data: object) -> Snapshot:
     lenient = read_leniently(raw["dag"])
     structure = lenient.structure
     runs, strange_runs = read_stage_runs(raw.get("stageRuns"), structure)
-    placed, strange_jobs = assign_jobs(raw.get("jobs"), structure.slugs)
+    work_by_stage, renders, strange_jobs = assign_jobs(raw.get("jobs"), structure.slugs)
     resources, strange_resources = _resources(raw.get("resources"))
-    readings = available_documents(placed.renders, resources)
+    readings = available_documents(renders, resources)
     warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
     warned += [
         StageWarning(slug, message)
@@ -186,8 +186,8 @@ def read_snapshot(data: object) -> Snapshot:
         for message in findings
     ]
     seen: dict[str, StageEvidence] = {}
-    for slug in {*runs, *placed.work}:
-        run, work = runs.get(slug, StageRun()), placed.work.get(slug, Counter())
+    for slug in {*runs, *work_by_stage}:
+        run, work = runs.get(slug, StageRun()), work_by_stage.get(slug, Counter())
         evidence, unknown = evidence_of(work, run.closed)
         documents = readings[slug].documents if slug in readings else ()
         seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
