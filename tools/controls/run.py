@@ -24,7 +24,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-import postgres_servers  # noqa: E402 - the path is set above
+import missing_programs  # noqa: E402 - the path is set above
+import postgres_servers  # noqa: E402
 import run_place  # noqa: E402
 from project.controls import Control, controls  # noqa: E402
 
@@ -170,7 +171,7 @@ def _shared_servers() -> Iterator[None]:
     try:
         with ExitStack() as stack:
             stack.enter_context(postgres_servers.eighteen())
-            if run_place.FIFTEEN.exists():
+            if missing_programs.FIFTEEN.exists():
                 stack.enter_context(postgres_servers.fifteen())
             yield
     finally:
