@@ -205,11 +205,11 @@ class Dispatcher:
             return error_answer(broken, tool, arguments)
 
     async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
-        session: str | None = getattr(args, "session_id", None)
-        if session and session[MAX_KEY_LENGTH:]:
-            session = _hash(session)
+        session = _shortened(getattr(args, "session_id", None))
         ctx = RequestContext(services=self.services, caller=caller, session=session)
-        ctx.key = _key(tool.name, caller.user, args)
+        if key := _shortened(getattr(args, "idempotency_key", None)):
+            hashed = hash_arguments(args.model_dump(mode="json", exclude=_NOT_HASHED))
+            ctx.key = Key(tool.name, key, caller.user, hashed)
         try:
             reply = await tool.run(ctx, args)
         except NotFound as error:
@@ -238,21 +238,12 @@ def outcome_of(answer: Answer) -> str:
     return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
 
 
-def _hash(key: str) -> str:
-    return sha256(key.encode()).hexdigest()
+def _shortened(key: str | None) -> str | None:
+    return sha256(key.encode()).hexdigest() if key and key[MAX_KEY_LENGTH:] else key
 
 
 def _replayed_answer(stored: StoredAnswer) -> Answer:
     return Answer({**stored.body, "replayed": True}, is_error=stored.is_error)
-
-
-def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
-    key: str | None = getattr(args, "idempotency_key", None)
-    if not key:
-        return None
-    if key[MAX_KEY_LENGTH:]:
-        key = _hash(key)
-    return Key(tool, key, user, hash_arguments(args.model_dump(mode="json", exclude=_NOT_HASHED)))
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:

@@ -50,27 +50,25 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
     Return None if the caller lacks a scope, because no call can grant a scope.
     """
     match error:
-        case Busy() | RateLimited():
-            return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
-        case Unavailable() if not isinstance(error, EndpointFailed):
-            # Suggest the same call only if that is safe. Otherwise, suggest checking its effect.
+        case Busy() | RateLimited() | Unavailable() if not isinstance(error, EndpointFailed):
             key = arguments.get("idempotencyKey")
-            if tool.reads_only or (key is not None and not is_blank(key)):
-                return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
-            return NextCall(
-                _list_tool(tool), {}, "See whether the call took effect before you repeat it."
-            )
+            is_safe = tool.reads_only or (key is not None and not is_blank(key))
+            if isinstance(error, Unavailable) and not is_safe:
+                why = "See whether the call took effect before you repeat it."
+                return NextCall(_list_tool(tool), {}, why)
+            with_key = "" if tool.reads_only else ", with the same idempotencyKey"
+            why = f" after {error.details['retryAfter']} s{with_key}"
         case IdempotencyConflict():
-            why = "with a new idempotencyKey for a new call, or with the original arguments"
+            why = ", with a new idempotencyKey for a new call, or with the original arguments"
         case TooLarge():
-            why = f"with less in {_named(error, tool) or 'it'}"
+            why = f", with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
-            why = f"with {_named(error, tool) or 'what the message names'} corrected"
+            why = f", with {_named(error, tool) or 'what the message names'} corrected"
         case Forbidden():
             return None
         case _:
             return NextCall(_list_tool(tool), {}, "See what there is.")
-    return NextCall(tool.name, _repeated(error, tool, arguments), f"{SAME_CALL}, {why}.")
+    return NextCall(tool.name, _repeated(error, tool, arguments), f"{SAME_CALL}{why}.")
 
 
 def _list_tool(tool: Tool) -> str:
@@ -106,12 +104,6 @@ def _is_short(value: object) -> bool:
     if isinstance(value, str):
         return len(value) <= _MAX_REPEATED_LENGTH and value.isprintable()
     return isinstance(value, int | float)
-
-
-def _later(error: WaybookError, tool: Tool) -> str:
-    seconds = error.details["retryAfter"]
-    key = "" if tool.reads_only else ", with the same idempotencyKey"
-    return f"{SAME_CALL} after {seconds} s{key}."
 
 
 def _named(error: WaybookError, tool: Tool) -> str:

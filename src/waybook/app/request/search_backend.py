@@ -102,9 +102,8 @@ class Held:
 class VectorCache:
     """Embeddings of many orgs. The least recently searched org is evicted first."""
 
-    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_orgs: int = _MAX_ORGS) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
-        self.max_orgs = max_orgs
         self._held: OrderedDict[_Owner, Held] = OrderedDict()
         self._loading = asyncio.Lock()
 
@@ -118,7 +117,7 @@ class VectorCache:
     async def get(self, database: Database, owner: _Owner) -> Held:
         held = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
-        if len(self._held) > self.max_orgs:
+        if len(self._held) > _MAX_ORGS:
             self._held.popitem(last=False)
         if held.vectors is None and held.too_large_until <= _now():
             async with held.lock:
@@ -141,9 +140,7 @@ class VectorCache:
         async with held.lock:
             if held.snapshot is not None and held.snapshot is not base:
                 # A concurrent search has updated the vectors, so read the changes since then.
-                statements = embeddings.changes_statements(
-                    owner[1], held.snapshot.running, is_cluster=await database.is_cluster()
-                )
+                statements = await _changes_statements(database, owner[1], held.snapshot)
                 changes = embeddings.read_changes(*await database.read_org(owner[0], *statements))
             if held.vectors is None or not changes.complete or not held.continues(changes.snapshot):
                 await self._load(database, owner, held)
@@ -179,6 +176,11 @@ class VectorCache:
             del self._held[oldest]
 
 
+async def _changes_statements(database: Database, model: str, since: Snapshot) -> list[Statement]:
+    is_cluster = await database.is_cluster()
+    return embeddings.changes_statements(model, since.running, is_cluster=is_cluster)
+
+
 @dataclass(slots=True)
 class PortableSearch:
     """Search in one org. Execute the statements of `begin`, then pass their results to `finish`."""
@@ -194,19 +196,13 @@ class PortableSearch:
         """Return the statements of the search. Embeddings that are not cached are loaded first."""
         model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
-            return [
-                embeddings.among_statement(
-                    model, scope.plan_id, MAX_UNINDEXED_SCAN, **filters(scope)
-                )
-            ]
+            among = embeddings.among_statement
+            return [among(model, scope.plan_id, MAX_UNINDEXED_SCAN, **filters(scope))]
         self._held = await self.cache.get(self.database, self._owner)
         statements: list[Statement] = []
         if self._held.vectors is not None and self._held.snapshot is not None:
             self._base = self._held.snapshot
-            is_cluster = await self.database.is_cluster()
-            statements += embeddings.changes_statements(
-                model, self._base.running, is_cluster=is_cluster
-            )
+            statements += await _changes_statements(self.database, model, self._base)
         if self._narrowed:
             statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
         return statements

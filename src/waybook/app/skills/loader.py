@@ -26,6 +26,7 @@ _MAX_NAME_LENGTH = 64
 _MAX_DESCRIPTION_LENGTH = 1_024
 _MAX_COMPATIBILITY_LENGTH = 500
 _MAX_FORMATTING_LENGTH = 20_000
+_FORMATTING = "formatting-instructions"
 _MAX_BYTES = 40_000
 _MAX_FRONT_MATTER_BYTES = 8_000
 #: Maximum number of opening brackets in front matter: the YAML parser is slow on deep nesting.
@@ -60,12 +61,13 @@ def parse_skill(text: str, folder: str) -> Skill:
     if head["name"] != folder:
         raise InvalidSkill(f"the name {head['name']!r} differs from the folder {folder!r}")
     metadata = cast("dict[str, object]", head.get("metadata") or {})
+    media_type, formatting = _output_format(metadata)
     return Skill(
         name=folder,
         description=str(head["description"]).strip(),
         body=parts[2].strip(),
-        output_media_type=_media_type(metadata.get("output-media-type")),
-        formatting_instructions=_formatting(metadata.get("formatting-instructions")),
+        output_media_type=media_type,
+        formatting_instructions=formatting,
         front_matter=MappingProxyType(head),
     )
 
@@ -106,24 +108,18 @@ def _check_front_matter(head: Mapping[str, object]) -> None:
         raise InvalidSkill("allowed-tools must be a text, or a list of texts")
 
 
-def _media_type(value: object) -> str | None:
-    if value is None:
-        return None
+def _output_format(metadata: Mapping[str, object]) -> tuple[str | None, str | None]:
+    """Return the media type and the formatting instructions of a skill's output."""
+    media_type, formatting = metadata.get("output-media-type"), metadata.get(_FORMATTING)
     try:
-        return parse_text_type(str(value))
+        parsed = None if media_type is None else parse_text_type(str(media_type))
     except InvalidInput as error:
         raise InvalidSkill(f"metadata output-media-type: {error.message}") from None
-
-
-def _formatting(value: object) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) > _MAX_FORMATTING_LENGTH:
-        raise InvalidSkill(
-            "metadata formatting-instructions must be a text of at most "
-            f"{_MAX_FORMATTING_LENGTH:,} characters"
-        )
-    return value
+    if isinstance(formatting, str | None) and len(formatting or "") <= _MAX_FORMATTING_LENGTH:
+        return parsed, formatting
+    raise InvalidSkill(
+        f"metadata {_FORMATTING} must be a text of at most {_MAX_FORMATTING_LENGTH:,} characters"
+    )
 
 
 log = logging.getLogger(__name__)
@@ -154,19 +150,20 @@ def find_skills(directories: str) -> tuple[tuple[Skill, ...], tuple[tuple[str, s
         if not place.is_dir():
             faults.append((str(place), "there is no such folder"))
         for folder in sorted(place.glob("*/")):
-            if os.path.lexists(folder / SKILL_FILE):
-                try:
-                    skill = read_skill(folder)
-                except OSError as error:
-                    faults.append((str(folder), f"it cannot be read: {error.strerror}"))
-                except UnicodeDecodeError:
-                    faults.append((str(folder), "SKILL.md is not UTF-8"))
-                except InvalidSkill as error:
-                    faults.append((str(folder), str(error)))
+            if not os.path.lexists(folder / SKILL_FILE):
+                continue
+            try:
+                skill = read_skill(folder)
+            except OSError as error:
+                faults.append((str(folder), f"it cannot be read: {error.strerror}"))
+            except UnicodeDecodeError:
+                faults.append((str(folder), "SKILL.md is not UTF-8"))
+            except InvalidSkill as error:
+                faults.append((str(folder), str(error)))
+            else:
+                if skill.name in by_name or len(by_name) < MAX_SKILLS:
+                    by_name[skill.name] = skill
                 else:
-                    if skill.name in by_name or len(by_name) < MAX_SKILLS:
-                        by_name[skill.name] = skill
-                        continue
                     message = f"more than {MAX_SKILLS} skills; this one was not loaded"
                     faults.append((str(folder), message))
     return tuple(by_name[name] for name in sorted(by_name)), tuple(faults)

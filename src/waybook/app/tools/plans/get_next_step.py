@@ -29,7 +29,6 @@ from waybook.plan.next_step import (
     NothingPending,
     PlanComplete,
     PlanFailed,
-    ReplacedHolder,
     StepReady,
     is_paused,
     next_step,
@@ -67,34 +66,23 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
     locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:
-        decision = next_step(
-            locked.plan,
-            locked.decision_context,
-            another=args.another,
-            patience=ctx.services.stall_threshold,
-        )
-        attempt.nothing = _nothing_yet(locked, decision.reply)
-        body = await next_step_reply(locked, decision, decision.reply)
+        plan, context, patience = locked.plan, locked.decision_context, ctx.services.stall_threshold
+        decision = next_step(plan, context, another=args.another, patience=patience)
+        reply, gap, attempt.nothing = decision.reply, None, None
+        if isinstance(reply, AwaitingReview | NothingPending):
+            for_person = isinstance(reply, AwaitingReview)
+            retry_after = RETRY_AFTER_PERSON_SECONDS if for_person else RETRY_AFTER_WORK_SECONDS
+            if not is_paused(plan):
+                gap = time_until_stall(plan, now=locked.now, patience=patience)
+            free_in = None if gap is None else gap.total_seconds()
+            attempt.nothing = Nothing(Subject(PLAN, plan.id), retry_after, free_in)
+        body = await next_step_reply(locked, decision, reply)
         if body is None:
             return None
         body |= attempt.retry_advice()
         return Proposal(decision, body, is_answer=attempt.is_answer)
 
     return await update(locked, decide)
-
-
-def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return what the call has to wait for, or None if the reply answers the call."""
-    if not isinstance(reply, (AwaitingReview, NothingPending)):
-        return None
-    plan, gap, patience = locked.plan, None, locked.ctx.services.stall_threshold
-    if not is_paused(plan):
-        gap = time_until_stall(plan, now=locked.now, patience=patience)
-    for_person = isinstance(reply, AwaitingReview)
-    retry_after = RETRY_AFTER_PERSON_SECONDS if for_person else RETRY_AFTER_WORK_SECONDS
-    return Nothing(
-        Subject(PLAN, plan.id), retry_after, None if gap is None else gap.total_seconds()
-    )
 
 
 async def next_step_reply(
@@ -147,6 +135,22 @@ async def _ready(
         if not await locked.load_texts([step.id]):
             return None
         text = locked.plan.texts[step.id]
+    following, taken_over = replies.work_call(step), None
+    if ready.replaced is not None:
+        (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
+        left: list[Json] = [
+            {"artifactId": row.id, "kind": row.kind, "title": row.title} for row in rows
+        ]
+        taken_over = non_empty(
+            heldBy=ready.replaced.user,
+            sessionId=ready.replaced.session,
+            attempt=ready.replaced.attempt,
+            silentMinutes=ready.replaced.minutes,
+            leftBehind=left or None,
+        )
+        if left:
+            why = "Read the earlier attempt's work, then do the step."
+            following = next_call("get_step_context", why, stepId=step.id)
     return non_empty(
         status="step_ready",
         planId=plan.id,
@@ -162,8 +166,8 @@ async def _ready(
         budget=replies.budget_view(plan),
         resumed=ready.resumed or None,
         createdBy=plan.created_by,
-        **(await _taken_over(locked, step, ready.replaced) if ready.replaced else {}),
-        **({} if ready.replaced else {"next": replies.work_call(step)}),
+        takenOver=taken_over,
+        next=following,
     )
 
 
@@ -189,23 +193,6 @@ async def _round(
         if step_id in shown
     ]
     return {**replies.round_view(round_), "latest": latest}
-
-
-async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
-    left: list[Json] = [
-        {"artifactId": row.id, "kind": row.kind, "title": row.title} for row in rows
-    ]
-    earlier = non_empty(
-        heldBy=replaced.user,
-        sessionId=replaced.session,
-        attempt=replaced.attempt,
-        silentMinutes=replaced.minutes,
-        leftBehind=left or None,
-    )
-    why = "Read the earlier attempt's work, then do the step."
-    read = next_call("get_step_context", why, stepId=step.id)
-    return {"takenOver": earlier, "next": read if left else replies.work_call(step)}
 
 
 async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, str]) -> Body:

@@ -59,19 +59,11 @@ async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
     if args.name is None:
         skills = installed_skills(ctx.services)
         share = fair_share([len(skill.description) for skill in skills], _MAX_DESCRIPTIONS_BYTES)
-        texts = [
-            text if len(text) <= share else f"{text[:share]} …"
-            for text in (skill.description for skill in skills)
-        ]
-        return {
-            "skills": [
-                _view(skill, text, files=False) for skill, text in zip(skills, texts, strict=True)
-            ],
-            "next": next_call("start_skill", "Start the skill that fits, then create a plan."),
-        }
+        start = next_call("start_skill", "Start the skill that fits, then create a plan.")
+        return {"skills": [_view(skill, share) for skill in skills], "next": start}
     skill = _find_skill(ctx, args.name)
     start = next_call("start_skill", "Start work with this skill.", name=skill.name)
-    view = _view(skill, skill.description)
+    view = {**_view(skill), **non_empty(files=_file_names(skill))}
     if args.file is None:
         return {"skills": [view], "next": start}
     file = skill.file(args.file)
@@ -88,10 +80,9 @@ async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
             "this file is not text; read its resource to get its bytes", resource=resource
         ) from None
     shown = truncate(text, _MAX_FILE_BYTES)
-    left = len(text) - len(shown)
-    part = non_empty(
-        path=file.path, text=shown, left=left or None, resource=resource if left else None
-    )
+    part: Body = {"path": file.path, "text": shown}
+    if left := len(text) - len(shown):
+        part |= {"left": left, "resource": resource}
     return {"skills": [view], "file": part, "next": start}
 
 
@@ -109,12 +100,12 @@ def _file_names(skill: Skill) -> list[Json] | None:
     return [file.path for file in skill.extra_files] or None
 
 
-def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
+def _view(skill: Skill, share: int | None = None) -> Body:
+    text = skill.description
     return non_empty(
         name=skill.name,
-        description=description,
+        description=text if share is None or len(text) <= share else f"{text[:share]} …",
         outputMediaType=skill.output_media_type,
-        files=_file_names(skill) if files else None,
     )
 
 

@@ -79,7 +79,20 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
 
 def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
     plan, progress = detail.plan, detail.progress
-    current = detail.current_step
+    current, orders = detail.current_step, {step.id: step.order for step in plan.steps}
+    loops: list[Json] = [
+        non_empty(
+            stepOrder=orders[loop.step_id],
+            fromStepOrder=orders.get(loop.from_step_id or loop.step_id),
+            condition=loop.expression,
+            # The first execution counts as 1.
+            round=(loop.repeats or 0) + 1,
+            of=(loop.max_repeats or 0) + 1,
+            onExhausted=str(loop.on_exhausted or OnExhausted.CONTINUE),
+            exhausted=loop.is_exhausted or None,
+        )
+        for loop in current_loops(plan)
+    ]
     following = next_call("get_next_step", "Claim a step.", planId=plan.id)
     if plan.status in CLOSED_PLAN:
         why = "The plan has ended. Read all its results."
@@ -110,7 +123,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
         "stalledSteps": replies.stalled_view(detail.stalled),
-        **non_empty(loops=_loops(plan) or None),
+        **non_empty(loops=loops or None),
         "openReview": replies.review_view(detail.review, plan.id, ctx.services.base_url),
         "usage": plan.usage.as_reply(),
         **non_empty(budget=replies.budget_view(plan)),
@@ -119,23 +132,6 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         "reason": plan.fail_reason,
         "next": following,
     }
-
-
-def _loops(plan: Plan) -> list[Json]:
-    """Return the conditions that repeat steps. In `round`, the first execution counts as 1."""
-    orders = {step.id: step.order for step in plan.steps}
-    return [
-        non_empty(
-            stepOrder=orders[loop.step_id],
-            fromStepOrder=orders.get(loop.from_step_id or loop.step_id),
-            condition=loop.expression,
-            round=(loop.repeats or 0) + 1,
-            of=(loop.max_repeats or 0) + 1,
-            onExhausted=str(loop.on_exhausted or OnExhausted.CONTINUE),
-            exhausted=loop.is_exhausted or None,
-        )
-        for loop in current_loops(plan)
-    ]
 
 
 def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:

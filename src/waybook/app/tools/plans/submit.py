@@ -17,7 +17,7 @@ from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool
 from waybook.app.tools.plans.get_next_step import next_step_reply
-from waybook.core.decision_context import Channel, DecisionContext, Scope
+from waybook.core.decision_context import Channel, Scope
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
@@ -78,15 +78,18 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:
-        context = await _submission_context(locked, step_id)
-        if context is None or not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
+        context = locked.decision_context
+        if locked.plan.step(step_id).type is StepType.CHECKPOINT:
+            if locked.is_cached:
+                return None  # The review policy must be read from the database.
+            (rows,) = await locked.send(accounts.SQL["review_policy"]())
+            context = context._replace(policy=accounts.read_policy(rows))
+        if not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
             return None
         rule = partial(submit, locked.plan, step_id, submission, context)
         if args.take_next:
-            patience = ctx.services.stall_threshold
-            rule = partial(
-                submit_and_take_next, locked.plan, step_id, submission, context, patience
-            )
+            named = (locked.plan, step_id, submission, context, ctx.services.stall_threshold)
+            rule = partial(submit_and_take_next, *named)
         decision = await _evaluate(ctx, locked.plan, step_id, rule)
         if decision.reply.following is None:
             return Proposal(decision, _submission_reply(decision))
@@ -100,19 +103,6 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
         return Proposal(decision, body)
 
     return await update(locked, decide)
-
-
-async def _submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
-    """Return the context of the decision. For a step of type checkpoint, add the review policy.
-
-    Return None if the policy must first be read from the database.
-    """
-    if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
-        return locked.decision_context
-    if locked.is_cached:
-        return None
-    (rows,) = await locked.send(accounts.SQL["review_policy"]())
-    return locked.decision_context._replace(policy=accounts.read_policy(rows))
 
 
 async def _evaluate(

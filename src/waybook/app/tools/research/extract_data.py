@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import orjson
 from pydantic import Field, WithJsonSchema
@@ -143,9 +143,10 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     If the server has no model, return a prompt for the caller's model.
     """
     check_schema(args.wanted, "schema")
-    if not isinstance(args.wanted, dict):
+    schema = args.wanted
+    if not isinstance(schema, dict):
         raise InvalidInput("schema must not be null", argument="schema")
-    size = len(orjson.dumps(args.wanted))
+    size = len(orjson.dumps(schema))
     if size > MAX_SCHEMA_BYTES:
         raise TooLarge(
             f"schema has {size:,} bytes, and the limit is {MAX_SCHEMA_BYTES:,}; ask for less at a "
@@ -153,18 +154,11 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
             argument="schema",
             limit=MAX_SCHEMA_BYTES,
         )
-    schema = args.wanted
     source, provenance = await _read_source(ctx, args)
     if args.candidate is not None:
         faults: list[Mismatch] = []
         # A candidate that is a text may be the data itself, or contain the data as JSON.
-        readings: list[Any] = [args.candidate]
-        if (
-            isinstance(args.candidate, str)
-            and (inside := arg.decode(args.candidate)) != args.candidate
-        ):
-            readings.append(inside)
-        for candidate in readings:
+        for candidate in (args.candidate, cast("Json", arg.decode(args.candidate))):
             faults = mismatches(candidate, schema, value="candidate", shape="schema")
             if not faults:
                 return _extracted(candidate, args)
@@ -196,9 +190,8 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
 async def _read_source(ctx: RequestContext, args: ExtractData) -> tuple[str, Body | None]:
     """Return the text from the offset on. For an artifact, also return where it comes from."""
     if args.artifact_id is not None and not args.text:
-        (rows,) = await ctx.read(
-            artifacts.SQL["artifact"](artifact_id=uuid_or_nil(args.artifact_id))
-        )
+        statement = artifacts.SQL["artifact"](artifact_id=uuid_or_nil(args.artifact_id))
+        (rows,) = await ctx.read(statement)
         if not rows:
             raise not_found("artifact")
         row: ArtifactRow = rows[0]

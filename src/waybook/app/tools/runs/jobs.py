@@ -190,7 +190,14 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
         if locked.is_cached:
             return await _decide_on_cached(locked, job_id, submission, take_next=args.take_next)
         job = require_job(locked.results[0])
-        parts, version = await _before(locked, job)
+        parts, version = list[str](), 1
+        if job.continues is not None:
+            (part_rows,) = await locked.send(jobs.SQL["parts"](job_id=job.id))
+            parts = first_column(part_rows)
+        if job.document is not None:
+            statement = jobs.SQL["document_job"](run_id=run_id, document_id=job.document)
+            (latest,) = await locked.send(statement)
+            version = latest[0].version + 1
         decision = submit_job(
             locked.run,
             locked.compiled_dag,
@@ -241,19 +248,6 @@ def _with_next(submitted: Body, following: Body) -> Body:
     outcome: Json = {name: value for name, value in submitted.items() if name not in left_out}
     kept = {"runId": submitted["runId"], "jobStatus": submitted["jobStatus"]}
     return {**kept, **following, "submitted": outcome}
-
-
-async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """Return the earlier parts of the job's result, and the version that it writes."""
-    parts, version = [], 1
-    if job.continues is not None:
-        (part_rows,) = await locked.send(jobs.SQL["parts"](job_id=job.id))
-        parts = first_column(part_rows)
-    if job.document is not None:
-        statement = jobs.SQL["document_job"](run_id=locked.run.id, document_id=job.document)
-        latest = (await locked.send(statement))[0][0]
-        version = latest.version + 1
-    return parts, version
 
 
 def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: Services) -> Body:
