@@ -1,6 +1,6 @@
 """Creates diagrams of plans and runs that show the progress of each step."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -34,30 +34,26 @@ AFTER_LOOP: Final = {
 }
 
 
-def plan_drawing(board: PlanDetail) -> Drawing:
-    """Return the diagram of a plan. Steps without a recent heartbeat appear as stalled."""
-    lane = plan_lane(board.plan)
-    return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
+def plan_drawing(board: PlanDetail, lane: Lane | None = None) -> Drawing:
+    """Return the diagram of a plan, or of its steps in `lane`.
 
-
-def drawing_of_steps(
-    plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
-) -> Drawing:
+    Steps without a recent heartbeat appear as stalled.
+    """
+    plan, lane = board.plan, lane or plan_lane(board.plan)
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
-    named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
+    named = tuple(DiagramStep(step.id, board.name_of(step), str(step.type)) for step in steps)
     branching = {condition.step_id for condition in plan.conditions}
     marks = {
         (STAGE, str(step.id)): Annotation(
-            "stalled" if step.id in silent else str(step.status),
+            "stalled" if step.id in board.stalled_ids else str(step.status),
             f"{BRANCH_MARK} step {step.order}" if step.id in branching else f"step {step.order}",
         )
         for step in steps
     }
-    branches = tuple(plan_branches(plan))
     return Drawing(
         Diagram(name=plan.name, lanes=(replace(lane, steps=named),)),
-        Annotations(steps=marks, branches=branches),
+        Annotations(steps=marks, branches=tuple(plan_branches(plan))),
     )
 
 

@@ -41,6 +41,8 @@ class WaitingWork(NamedTuple):
 
 
 class BlockedStep(NamedTuple):
+    #: Time since which a stalled step is inactive. None if the step failed.
+    inactive_since: str | None
     id: str
     order: int
     title: str
@@ -62,7 +64,6 @@ class TroubledPlan(NamedTuple):
     now: datetime
     failed_steps: Sequence[BlockedStep]
     stalled_step: BlockedStep | None
-    inactive_since: datetime | None
 
     @property
     def is_open(self) -> bool:
@@ -73,11 +74,11 @@ class TroubledPlan(NamedTuple):
         if self.status is PlanStatus.FAILED:
             why = self.row.fail_reason or "no reason stored"
             return f"Plan failed{_by_user(self.row.last_change)}: {why}"
-        reasons, step, since, failed = [], self.stalled_step, self.inactive_since, self.failed_steps
-        if step:
-            gap = f" for {format_duration(self.now - since)}" if since else ""
+        reasons, step, failed = [], self.stalled_step, self.failed_steps
+        if step and step.inactive_since:
+            gap = format_duration(self.now - datetime.fromisoformat(step.inactive_since))
             who = step.holder or "the holder"
-            reasons.append(f"No heartbeat from {who}{gap} on step {step.label}")
+            reasons.append(f"No heartbeat from {who} for {gap} on step {step.label}")
         if failed:
             last = failed[-1]
             first = f"{len(failed)} steps failed, last step" if len(failed) > 1 else "Failed: step"
@@ -257,14 +258,14 @@ def _waiting(rows: Sequence[WaitingRow], dags: Dags) -> Iterator[WaitingWork]:
 def _troubled(row: Row, now: datetime) -> TroubledPlan | TroubledRun:
     if row.status is None:
         return TroubledRun(row, [RunFailure(*failure) for failure in row.failures or ()])
-    failed, stalled, inactive_since = list[BlockedStep](), None, None
-    for since, step_id, order, title, holder, reason in row.steps or ():
-        step = BlockedStep(step_id, order, title, holder, reason)
-        if since is None:
-            failed.append(step)
-        else:
-            stalled, inactive_since = step, datetime.fromisoformat(since)
-    return TroubledPlan(row, PlanStatus(row.status), now, failed, stalled, inactive_since)
+    steps = [BlockedStep(*step) for step in row.steps or ()]
+    return TroubledPlan(
+        row,
+        PlanStatus(row.status),
+        now,
+        [step for step in steps if step.inactive_since is None],
+        next((step for step in reversed(steps) if step.inactive_since is not None), None),
+    )
 
 
 def _running(row: RunningRow, dags: Dags) -> RunningWork:

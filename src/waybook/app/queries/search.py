@@ -196,13 +196,8 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-_STORED_KINDS: Final = dict(
-    zip(
-        text_search.KINDS,
-        (HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT, HitKind.DOCUMENT),
-        strict=True,
-    )
-)
+#: The kinds of hits in the order of the results of a text search.
+_STORED_KINDS = (HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT, HitKind.DOCUMENT)
 
 
 class SearchHit(NamedTuple):
@@ -245,7 +240,7 @@ async def search_everything(
     workflows, *results = await ctx.read(text_search.SQL["workflows"](), *statements)
     groups = {
         kind: [_stored_hit(kind, row, wanted) for row in rows]
-        for kind, rows in zip(_STORED_KINDS.values(), text_search.read_hits(results), strict=True)
+        for kind, rows in zip(_STORED_KINDS, text_search.read_hits(results), strict=True)
     }
     groups[HitKind.RESEARCH] = await _research(ctx, text, wanted, limit + 1, semantic=semantic)
     groups[HitKind.WORKFLOW] = _workflows(workflows, wanted)

@@ -95,14 +95,10 @@ class Axis:
         return self._places[number] + min(at, end) - start + after
 
 
-def time_spent(spans: Iterable[Span]) -> timedelta:
-    worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
-    return sum(worked, timedelta())
-
-
-def time_waited(spans: Iterable[Span]) -> timedelta:
-    waited = (s.length for s in spans if s.status is StepStatus.AWAITING_INPUT)
-    return sum(waited, timedelta())
+def time_spent(spans: Iterable[Span], *, waiting: bool = False) -> timedelta:
+    """Return the time of work or, if `waiting` is set, the time of waiting for a person."""
+    lengths = (s.length for s in spans if (s.status is StepStatus.AWAITING_INPUT) is waiting)
+    return sum(lengths, timedelta())
 
 
 #: Characters with which a formula begins in a spreadsheet.

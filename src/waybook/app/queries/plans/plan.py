@@ -256,10 +256,6 @@ class PlanDetail:
     def name_of(self, step: Step) -> str:
         return step_name(step, self.names)
 
-    def names_of(self, lane: Lane) -> dict[StepId, str]:
-        drawn = {step.key for step in lane.steps}
-        return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
-
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
         plan, now = loaded.plan, loaded.now
         stalled = detect_stalled_steps(plan, now=now, patience=self.stall_threshold)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.access import job_not_found, load_run
@@ -71,13 +71,9 @@ async def read_run_jobs(
     return detail, _job_list(rows, page)
 
 
-def _jobs_statement(
-    run_id: str, page: int, *, statuses: Sequence[str] = (), **equal: str | None
-) -> Statement:
+def _jobs_statement(run_id: str, page: int, **filters: Any) -> Statement:  # noqa: ANN401
     skipped = (page - 1) * _JOBS_PER_PAGE
-    return work.jobs_statement(
-        run_id, most=_JOBS_PER_PAGE, skipped=skipped, statuses=statuses, **equal
-    )
+    return work.jobs_statement(run_id, most=_JOBS_PER_PAGE, skipped=skipped, **filters)
 
 
 def _job_list(rows: Sequence[RunJobRow], page: int) -> JobList:

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from waybook.app.queries.audit import event_label, step_title
-from waybook.app.queries.diagrams import drawing_of_steps
+from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.inbox import ReviewEvidence, read_evidence
 from waybook.app.queries.plans.plan import (
     PAGE_SIZE,
@@ -24,7 +24,7 @@ from waybook.app.queries.plans.plan import (
     read_plan_detail,
 )
 from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawing, read_plan_history
-from waybook.app.queries.timeline import Axis, spans_of, time_spent, time_waited
+from waybook.app.queries.timeline import Axis, spans_of, time_spent
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.durations import format_duration
@@ -170,17 +170,15 @@ def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[s
         lines[step_id] = {
             "segments": segments,
             "worked": time_spent(spans),
-            "waited": time_waited(spans) or None,
+            "waited": time_spent(spans, waiting=True) or None,
         }
     cuts = tuple(dict.fromkeys(axis.cuts(WIDTH)))
     return {"lines": lines, "worked": axis.worked, "cuts": cuts}
 
 
 def _map_job(detail: PlanDetail) -> DrawingJob:
-    plan, lane = detail.plan, detail.lane
-    drawing = drawing_of_steps(plan, lane, detail.stalled_ids, detail.names_of(lane))
-    links = Links(step_prefix=f"/plans/{plan.id}/steps/")
-    return DrawingJob(drawing, _MAX_MAP_WIDTH, links, live=True)
+    links = Links(step_prefix=f"/plans/{detail.plan.id}/steps/")
+    return DrawingJob(plan_drawing(detail, detail.lane), _MAX_MAP_WIDTH, links, live=True)
 
 
 async def plan_history(page: PageRequest) -> Response:
