@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from waybook.cli.lazy import LazyGroup, Table
+from waybook.cli.lazy import CommandGroup, Table
 from waybook.cli.output import replace_unprintable_characters
 from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
@@ -16,50 +16,6 @@ INTERRUPTED = 128 + signal.SIGINT
 #: Threshold for garbage collection, higher than the number of objects that any command creates.
 IMPORTED_OBJECTS = 500_000
 
-AUDIT_COMMANDS: Final[Table] = {
-    "anchor": (
-        "commands.anchoring:anchor_command",
-        "Write the last seal of every chain to a file outside the database.",
-    ),
-    "as-of": (
-        "commands.anchoring:as_of_command",
-        "Show a plan or run as of a time or an audit entry number.",
-    ),
-    "list": (
-        "commands.anchoring:list_command",
-        "List audit entries, newest first, for one plan or run or all.",
-    ),
-    "verify": (
-        "commands.anchoring:verify_command",
-        "Verify the audit chain and replay it against the database.",
-    ),
-}
-ORG_COMMANDS: Final[Table] = {
-    "add": ("commands.members:add_org_command", "Create an org (an isolated tenant)."),
-    "list": ("commands.members:list_orgs_command", "List orgs."),
-    "show": (
-        "commands.members:show_org_command",
-        "Show an org: name, review policy, number of users.",
-    ),
-    "set": ("commands.members:set_org_command", "Change an org's name or review policy."),
-    "erase": ("commands.maintenance:org", "Erase an org and all its data."),
-}
-USER_COMMANDS: Final[Table] = {
-    "add": ("commands.members:add_user_command", "Add a user (person or service) to an org."),
-    "list": ("commands.members:list_users_command", "List the users of an org."),
-    "scopes": ("commands.members:scopes_command", "Set a user's scopes."),
-    "disable": ("commands.members:disable_command", "Disable a user immediately."),
-    "enable": ("commands.members:enable_command", "Enable a user; existing tokens work again."),
-    "erase": ("commands.maintenance:user", "Erase a user (replace the name with a pseudonym)."),
-}
-TOKEN_COMMANDS: Final[Table] = {
-    "add": ("commands.members:add_token_command", "Create a token for a user (shown once)."),
-    "list": (
-        "commands.members:list_tokens_command",
-        "List the tokens of an org (without secrets).",
-    ),
-    "revoke": ("commands.members:revoke_command", "Revoke a token permanently."),
-}
 COMMANDS: Final[Table] = {
     "demo": ("demo.command:command", "Run a 30-second live demo."),
     "serve": ("commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
@@ -101,19 +57,19 @@ COMMANDS: Final[Table] = {
     "template": ("commands.template:group", "Templates of plans: list, show, save, use."),
     "dag": ("commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("commands.usage:command", "Show token usage and cost."),
-    "audit": (AUDIT_COMMANDS, "Read and verify the audit log, or view past states."),
+    "audit": ("commands.anchoring:group", "Read and verify the audit log, or view past states."),
     "report": ("commands.report:command", "Report progress from a run snapshot (no database)."),
     "map": (
         "commands.map:command",
         "Validate a workflow and show its expected jobs (no database).",
     ),
     "webhooks": ("commands.webhooks:group", "Webhook deliveries: list, test, retry."),
-    "org": (ORG_COMMANDS, "Orgs: add, list, show, set, erase."),
+    "org": ("commands.members:org_group", "Orgs: add, list, show, set, erase."),
     "user": (
-        USER_COMMANDS,
+        "commands.members:user_group",
         "The users of an org: add, list, scopes, disable, enable, erase.",
     ),
-    "token": (TOKEN_COMMANDS, "API tokens: add, list, revoke."),
+    "token": ("commands.members:token_group", "API tokens: add, list, revoke."),
     "retain": ("commands.maintenance:retain_command", "Delete data past its retention period."),
     "backup": (
         "commands.maintenance:backup_command",
@@ -125,7 +81,7 @@ COMMANDS: Final[Table] = {
 }
 
 
-class CommandLine(LazyGroup):
+class CommandLine(CommandGroup):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command. An exception becomes a one-line error with a hint."""
         try:

@@ -13,16 +13,16 @@ def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
     return getattr(import_module(module), name)
 
 
-#: For each command, its import target in `waybook.cli` or its subcommands, and its help line.
-Table: TypeAlias = Mapping[str, tuple["str | Table", str]]
+#: For each command, its import target in `waybook.cli`, and its help line.
+Table: TypeAlias = Mapping[str, tuple[str, str]]
 
 
-class LazyGroup(click.Group):
-    """Click group that imports a command only when it is called."""
+class CommandGroup(click.Group):
+    """Click group that imports the commands of its table only when they are called."""
 
-    def __init__(self, *args: Any, table: Table, **rest: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *args: Any, table: Table | None = None, **rest: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(*args, **rest)
-        self.table = table
+        self.table = table or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *super().list_commands(ctx)]
@@ -30,12 +30,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
-        target, summary = self.table[cmd_name]
-        if not isinstance(target, str):
-            return LazyGroup(cmd_name, table=target, help=summary)
-        command: click.Command = load(f"waybook.cli.{target}")
+        command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
+            own = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
+            formatter.write_dl([*((name, line) for name, (_, line) in self.table.items()), *own])

@@ -35,6 +35,11 @@ def _lookalikes(error: UnicodeError) -> tuple[str, int]:
     return "".join(ASCII_LOOKALIKES.get(character, "?") for character in text), error.end
 
 
+def done(message: str) -> str:
+    """Return a line that reports a success."""
+    return click.style(f"✓ {escape_hidden(message)}", fg="green")
+
+
 def print_line(text: str, *, err: bool = False) -> None:
     click.echo(escape_hidden(text), err=err)
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
-from rich.console import Console
+import click
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from waybook.app.accounts.lookup import require_org
@@ -16,7 +19,15 @@ from waybook.app.request.request_context import RequestContext
 from waybook.application import BasicApplication, open_application
 from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
-from waybook.cli.options import settings_from
+from waybook.cli.options import (
+    Option,
+    combine,
+    database_options,
+    json_option,
+    org_option,
+    settings_from,
+)
+from waybook.cli.output import print_json
 from waybook.cli.terminal.console import SafeConsole
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
@@ -105,6 +116,68 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
             yield AppSession(app)
     finally:
         waiting.stop()
+
+
+class Outcome(NamedTuple):
+    """What a command prints: a value with `--json`, else lines of text and rich renderables."""
+
+    value: object
+    lines: Iterable[RenderableType] = ()
+    exit_code: int = 0
+
+
+def settings_command(
+    *options: Option, tight: bool = False
+) -> Callable[[Callable[..., Outcome]], click.Command]:
+    """Make a command of a function that gets the settings and the values of the options."""
+
+    def decorate(act: Callable[..., Outcome]) -> click.Command:
+        @wraps(act)
+        def command(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - from click
+            names = ("database_url", "data_dir", "token")
+            settings = load_settings({name: values.pop(name) for name in names})
+            print_outcome(act(settings, **values), as_json=as_json, tight=tight)
+
+        return click.command()(combine(*options, json_option, database_options)(command))
+
+    return decorate
+
+
+def app_command(
+    *options: Option, org: bool = False, tight: bool = False
+) -> Callable[[Callable[..., Awaitable[Outcome]]], click.Command]:
+    """Make a command of a function that gets the running application and the options' values.
+
+    With `org`, the command has the option `--org`, and the function gets the request context of
+    this org instead of the application.
+    """
+
+    def decorate(act: Callable[..., Awaitable[Outcome]]) -> click.Command:
+        @settings_command(*options, *([org_option] if org else []), tight=tight)
+        @wraps(act)
+        def command(settings: Settings, **values: Any) -> Outcome:  # noqa: ANN401 - from click
+            slug = values.pop("org") if org else None
+
+            async def run(here: AppSession) -> Outcome:
+                return await act(await here.for_org(slug) if org else here, **values)
+
+            return run_in_app(settings, run)
+
+        return command
+
+    return decorate
+
+
+def print_outcome(outcome: Outcome, *, as_json: bool, tight: bool = False) -> None:
+    if as_json:
+        print_json(outcome.value, tight=tight)
+    else:
+        console = get_console()
+        for line in outcome.lines:
+            # rich would wrap a line of text.
+            click.echo(line) if isinstance(line, str) else console.print(line)
+    if outcome.exit_code:
+        sys.exit(outcome.exit_code)
 
 
 def run_in_app(settings: Settings, work: Callable[[AppSession], Awaitable[T]]) -> T:

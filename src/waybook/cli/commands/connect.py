@@ -30,6 +30,7 @@ from waybook.cli.client_config.files import (
     write_config,
 )
 from waybook.cli.lazy import load
+from waybook.cli.options import data_dir_option, tools_option, yes_option
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
@@ -82,20 +83,11 @@ class Request:
     metavar="TOKEN",
     help=f"API token for --http (prefer {TOKEN_VARIABLE}, which the file then refers to).",
 )
-@click.option(
-    "--tools",
-    type=click.Choice(["auto", "research", "runs", "all"]),
-    help="Tool profile (default: auto).",
-)
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Data directory of the embedded server.",
-)
+@tools_option
+@data_dir_option
 @click.option("--remove", is_flag=True, help="Remove what this command wrote.")
 @click.option("--print", "only_print", is_flag=True, help="Only print what would be written.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@yes_option
 def command(  # noqa: PLR0913 - one parameter for each option
     *,
     client: str,

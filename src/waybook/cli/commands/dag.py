@@ -9,11 +9,19 @@ from rich.text import Text
 
 from waybook.app.queries.runs.workflows import list_workflows, workflow_view
 from waybook.cli.inputs import read_models, read_prefix
-from waybook.cli.lazy import load
+from waybook.cli.lazy import CommandGroup, load
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json, print_line
-from waybook.cli.runtime import get_console, load_settings, run_in_app
-from waybook.cli.terminal.console import plain_table
+from waybook.cli.output import done, print_json, print_line
+from waybook.cli.runtime import (
+    AppSession,
+    Outcome,
+    app_command,
+    get_console,
+    load_settings,
+    print_outcome,
+    run_in_app,
+)
+from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.cli.terminal.errors import ToolError, print_error
 from waybook.core.hidden_characters import escape_hidden
 from waybook.dag.definitions.definition import definition_schema
@@ -22,60 +30,42 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.errors import BadRecipe
 
 
-@click.group()
-def group() -> None:
-    """Prepared workflows: list, show, add."""
-
-
-def _call(flags: dict[str, object], tool: str, args: dict[str, object]) -> dict[str, Any]:
-    return run_in_app(load_settings(flags), lambda here: here.result(tool, args))
-
-
-@group.command("list")
-@json_option
-@database_options
-def list_command(*, as_json: bool, **flags: object) -> None:
+@app_command(tight=True)
+async def list_command(here: AppSession) -> Outcome:
     """List available workflows."""
-    workflows = run_in_app(load_settings(flags), lambda here: list_workflows(here.call))
-    if as_json:
-        print_json([workflow_view(item.compiled_dag) for item in workflows], tight=True)
-        return
-    table = plain_table("slug", no_wrap=True)
-    table.add_column("version", justify="right", no_wrap=True)
-    table.add_column("stages", no_wrap=True)
-    table.add_column("what it does")
-    for compiled in (workflow.compiled_dag for workflow in workflows):
+    workflows = [workflow.compiled_dag for workflow in await list_workflows(here.call)]
+    narrow = (unwrapped("slug"), figures("version"), unwrapped("stages"))
+    table = plain_table(*narrow, "what it does")
+    for compiled in workflows:
         dag = compiled.dag
         steps = sum(len(graph.order) for graph in compiled.graphs.values())
         description = Text.assemble((dag.name, "bold"), (f"  {dag.description}".rstrip(), "dim"))
-        figures = f"{len(compiled.order)}, {steps} steps"
-        table.add_row(dag.slug, str(compiled.version), figures, description)
-    get_console().print(table)
+        counts = f"{len(compiled.order)}, {steps} steps"
+        table.add_row(dag.slug, str(compiled.version), counts, description)
+    return Outcome([workflow_view(compiled) for compiled in workflows], [table])
 
 
-@group.command("show")
-@click.argument("slug")
-@click.option(
-    "--models",
-    metavar="N|NAMES",
-    callback=read_models,
-    help="How many models the first stage has, or which (a,b,c), to compute expected job counts.",
+@app_command(
+    click.argument("slug"),
+    click.option(
+        "--models",
+        metavar="N|NAMES",
+        callback=read_models,
+        help="How many models the first stage has, or which (a,b,c), to compute expected job "
+        "counts.",
+    ),
+    tight=True,
 )
-@json_option
-@database_options
-def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: object) -> None:
+async def show_command(here: AppSession, slug: str, models: tuple[str, ...]) -> Outcome:
     """Show the map of a workflow: stages, steps, expected jobs."""
     args: dict[str, object] = {"dagSlug": slug, "detail": True}
-    body = _call(flags, "get_dag_map", args | ({"models": [*models]} if models else {}))
-    if as_json:
-        print_json({name: value for name, value in body.items() if name != "next"}, tight=True)
-        return
-    console = get_console()
+    body = await here.result("get_dag_map", args | ({"models": [*models]} if models else {}))
     dag_display = load("waybook.cli.terminal.workflow_views:dag_display")
-    console.print(dag_display(body, len(models), console.width))
+    value = {name: value for name, value in body.items() if name != "next"}
+    return Outcome(value, [dag_display(body, len(models), get_console().width)])
 
 
-@group.command("add")
+@click.command()
 @click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 @json_option
 @database_options
@@ -88,18 +78,17 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     text = read_prefix(file, MAX_BYTES + 1)
     try:
         definition = parse_definition(decode_text(text))
-        body = _call(flags, "add_dag", {"definition": definition})
+        settings, args = load_settings(flags), {"definition": definition}
+        body = run_in_app(settings, lambda here: here.result("add_dag", args))
     except BadRecipe as error:
         _refuse(cast("dict[str, Any]", error.as_json()["error"]), as_json=as_json)
     except ToolError as tool_error:
         _refuse(tool_error.error, as_json=as_json)
-    if as_json:
-        print_json(body, tight=True)
-        return
     slug, version = body["dagSlug"], body["version"]
     phrase = "already exists as" if body["status"] == "unchanged" else "was added as"
-    click.secho(f"✓ {slug} {phrase} version {version}", fg="green")
-    click.echo(f"  see it: waybook dag show {slug} --models 3")
+    lines = [done(f"{slug} {phrase} version {version}")]
+    lines.append(f"  see it: waybook dag show {slug} --models 3")
+    print_outcome(Outcome(body, lines), as_json=as_json, tight=True)
 
 
 def _refuse(error: dict[str, Any], *, as_json: bool) -> NoReturn:
@@ -121,7 +110,18 @@ def _refuse(error: dict[str, Any], *, as_json: bool) -> NoReturn:
     sys.exit(1)
 
 
-@group.command("schema")
+@click.command()
 def schema_command() -> None:
     """Print the JSON Schema of definitions."""
     print_json(definition_schema(), indent=2)
+
+
+group = CommandGroup(
+    help="Prepared workflows: list, show, add.",
+    commands={
+        "list": list_command,
+        "show": show_command,
+        "add": add_command,
+        "schema": schema_command,
+    },
+)

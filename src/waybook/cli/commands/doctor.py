@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from waybook.accounts.model import LOCAL_ORG
@@ -38,6 +38,7 @@ from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import json_option, listening_options, serving_options, settings_from
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console
+from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import Channel
 from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, WaybookError
@@ -169,9 +170,8 @@ def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int
 
 
 def _show_fleet(console: Console, states: list[Any], notes: list[str]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("server", "alive", "ready", "version", "schema", "leader", "lag", ""):
-        table.add_column(name, overflow="fold")
+    heads = ("server", "alive", "ready", "version", "schema", "leader", "lag", "")
+    table = plain_table(*(Column(head, overflow="fold") for head in heads))
     for state in states:
         leads = None if state.leads is None else ("yes" if state.leads else "no")
         lag = None if state.lag_seconds is None else f"{state.lag_seconds:.0f} s"
@@ -183,16 +183,12 @@ def _show_fleet(console: Console, states: list[Any], notes: list[str]) -> None:
 
 
 def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult]) -> None:
-    settings = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("setting", "value", "from"):
-        settings.add_column(name, overflow="fold")
+    heads = ("setting", "value", "from")
+    settings = plain_table(*(Column(head, overflow="fold") for head in heads))
     for name, value, source in effective_settings(loaded):
         style = "dim" if source == "default" else ""
         settings.add_row(name, value, source, style=style)
-    checks = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    checks.add_column("check", no_wrap=True)
-    checks.add_column("", no_wrap=True)
-    checks.add_column("", overflow="fold")
+    checks = plain_table(unwrapped("check"), unwrapped(), Column(overflow="fold"))
     for finding in findings:
         message = Text(finding.message)
         if finding.remedy:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import are_documents_pending
@@ -12,10 +14,9 @@ from waybook.app.queries.runs.run import DocumentListItem, RunDetail, RunInclude
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.queries.work_list import resolve_run
 from waybook.cli.lazy import load
-from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json, refuse_to_overwrite
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
-from waybook.cli.terminal.console import plain_table, success
+from waybook.cli.output import refuse_to_overwrite
+from waybook.cli.runtime import AppSession, Outcome, app_command
+from waybook.cli.terminal.console import figures, plain_table, success, unwrapped
 from waybook.core.durations import format_age
 from waybook.core.file_names import safe_file_name, unique_name
 
@@ -44,75 +45,66 @@ FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
 _WrittenFiles = Mapping[str, list[Path]]
 
 
-@click.command()
-@click.argument("run", required=False)
-@click.option("--stage", metavar="STAGE", help="Only those of one stage.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the documents to this folder.",
+@app_command(
+    click.argument("run", required=False),
+    click.option("--stage", metavar="STAGE", help="Only those of one stage."),
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Write the documents to this folder.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice([*FILE_EXTENSIONS, "both"]),
+        default="both",
+        help="What to write (both).",
+    ),
+    click.option("--force", is_flag=True, help="Overwrite existing files."),
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice([*FILE_EXTENSIONS, "both"]),
-    default="both",
-    help="What to write (both).",
-)
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
-@json_option
-@database_options
-def command(
-    *,
+async def command(
+    here: AppSession,
     run: str | None,
     stage: str | None,
     out: Path | None,
     form: str,
+    *,
     force: bool,
-    as_json: bool,
-    **flags: object,
-) -> None:
+) -> Outcome:
     """List the documents of a run, or write them into a folder.
 
     RUN is an id, an id prefix, or part of the name; optional if only one run is open.
     Pending documents are rendered first.
     """
+    found = await resolve_run(here.call, run)
+    while await are_documents_pending(here.call) and await load(
+        "waybook.background:render_all_orgs"
+    )(here.app.services):
+        pass
+    board = await read_run_detail(here.call, found.id, RunInclude.DOCUMENTS)
+    listed = [item for item in board.documents if stage in {None, item.stage}]
     forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
-
-    async def read(here: AppSession) -> tuple[RunDetail, list[DocumentListItem], _WrittenFiles]:
-        found = await resolve_run(here.call, run)
-        while await are_documents_pending(here.call) and await load(
-            "waybook.background:render_all_orgs"
-        )(here.app.services):
-            pass
-        board = await read_run_detail(here.call, found.id, RunInclude.DOCUMENTS)
-        listed = [item for item in board.documents if stage in {None, item.stage}]
-        written = await _write(here, board, listed, out, forms, force=force) if out else {}
-        return board, listed, written
-
-    board, listed, written = run_in_app(load_settings(flags), read)
-    if as_json:
-        print_json([_as_json(item, written) for item in listed])
-        return
-    console = get_console()
+    written = await _write(here, board, listed, out, forms, force=force) if out else {}
+    shown: RenderableType = Text("No documents yet.")
     if out is not None:
-        files = sum(len(paths) for paths in written.values())
-        console.print(success(f"{files} files written to {out}"))
+        shown = success(f"{sum(map(len, written.values()))} files written to {out}")
     elif listed:
-        table = plain_table("stage", "document", "by", "of", no_wrap=True)
-        table.add_column("version", justify="right", no_wrap=True)
-        table.add_column("size", justify="right", no_wrap=True)
-        table.add_column("when", no_wrap=True, style="dim")
-        for item in listed:
-            origin = item.lineage.rsplit("/", 1)[-1]
-            origin += f", reviewed by {item.reviewer}" if item.reviewer is not None else ""
-            cells = (item.stage, item.document_key, item.model, origin, str(item.version))
-            table.add_row(*cells, f"{item.length:,}", format_age(item.created_at, board.now))
-        console.print(table)
-    else:
-        console.print("No documents yet.")
-    console.print(Text(_figures(board, stage), style="dim"))
+        shown = _table(listed, board)
+    value = [_as_json(item, written) for item in listed]
+    return Outcome(value, [shown, Text(_figures(board, stage), style="dim")])
+
+
+def _table(listed: list[DocumentListItem], board: RunDetail) -> Table:
+    heads = map(unwrapped, ("stage", "document", "by", "of"))
+    when = unwrapped("when", style="dim")
+    table = plain_table(*heads, figures("version"), figures("size"), when)
+    for item in listed:
+        origin = item.lineage.rsplit("/", 1)[-1]
+        origin += f", reviewed by {item.reviewer}" if item.reviewer is not None else ""
+        cells = (item.stage, item.document_key, item.model, origin, str(item.version))
+        table.add_row(*cells, f"{item.length:,}", format_age(item.created_at, board.now))
+    return table
 
 
 async def _write(

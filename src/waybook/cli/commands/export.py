@@ -24,7 +24,7 @@ from waybook.app.queries.work_export import (
 from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.inputs import STDIN
-from waybook.cli.options import database_options, org_option
+from waybook.cli.options import database_options, force_option, org_option
 from waybook.cli.output import print_line, print_text
 from waybook.cli.runtime import AppSession, load_settings, run_in_app
 from waybook.dag.diagram.svg import export_drawing
@@ -58,7 +58,7 @@ STDOUT: Final = STDIN
     default=STDOUT,
     help="File to write (default: standard output).",
 )
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@force_option
 @org_option
 @database_options
 def command(

@@ -4,14 +4,14 @@ import asyncio
 
 import click
 import orjson
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.operations.imports import ExportFile, import_export, is_export, read_export
 from waybook.cli.inputs import MEBIBYTE, STDIN, read_all
-from waybook.cli.options import database_options, json_option, org_option
+from waybook.cli.options import database_options, json_option, org_option, yes_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.cli.terminal.errors import ToolError
 from waybook.dag.snapshots.rows import as_object
 from waybook.errors import InvalidInput
@@ -38,7 +38,7 @@ _MAX_LINES_SHOWN = 20
 @click.option("--tag", metavar="TAG", help="Tag of a tasks.json (default: master).")
 @click.option("--no-subtasks", is_flag=True, help="Keep subtasks of a tasks.json in the task.")
 @click.option("--dry-run", is_flag=True, help="Check and show the content; write nothing.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@yes_option
 @org_option
 @json_option
 @database_options
@@ -130,9 +130,7 @@ def show_plan(plan: ImportedPlan) -> None:
     console.print(Text(plan.name, style="bold"))
     if plan.question != plan.name:
         console.print(Text(plan.question.split("\n")[0], style="dim"))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("#", "step", "type", "after", "line"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    table = plain_table(*map(unwrapped, ("#", "step", "type", "after", "line")))
     lines = plan.lines or (0,) * len(plan.steps)
     for order, (step, line) in enumerate(zip(plan.steps, lines, strict=True), start=1):
         after = ", ".join(map(str, step.depends_on))

@@ -1,8 +1,10 @@
 """Commands that list plans and runs: `plans` and `runs`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
+from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.work_list import (
@@ -16,9 +18,8 @@ from waybook.app.queries.work_list import (
     plan_summaries,
 )
 from waybook.app.request.caller import review_url, run_url
-from waybook.cli.options import database_options, list_options
-from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, run_in_app
+from waybook.cli.options import limit_option
+from waybook.cli.runtime import AppSession, Outcome, app_command, get_console
 from waybook.cli.terminal.bars import PLAN_STYLES, RUN_STYLES, segmented_bar, with_failed
 from waybook.cli.terminal.console import column_widths, fitted_table
 from waybook.core.durations import format_age
@@ -43,24 +44,25 @@ _RUN_COLUMNS = {
 }
 
 
-@click.command()
-@list_options("Include completed and failed plans.")
-@database_options
-def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+_all_option = partial(click.option, "--all", "closed_too", is_flag=True)
+
+
+@app_command(_all_option(help="Include completed and failed plans."), limit_option(100))
+async def plans_command(here: AppSession, *, closed_too: bool, limit: int) -> Outcome:
     """List the plans, newest activity first."""
-    settings = load_settings(flags)
     wanted = PlanFilter(order=ListOrder.ACTIVITY, all=closed_too)
-    plans = run_in_app(settings, lambda here: plan_summaries(here.call, wanted, limit=limit)).plans
-    if as_json:
-        base_url = current_base_url(settings)
-        print_json([_plan_json(plan, base_url) for plan in plans])
-        return
-    console = get_console()
+    plans = (await plan_summaries(here.call, wanted, limit=limit)).plans
     if not plans:
-        console.print("No open plans." if not closed_too else "There are no plans yet.")
-        console.print("Agents create plans with create_research_plan. Try: waybook demo")
-        return
-    bars, width = console.width >= _MIN_WIDTH_FOR_BARS, console.width
+        none = "There are no plans yet." if closed_too else "No open plans."
+        hint = "Agents create plans with create_research_plan. Try: waybook demo"
+        return Outcome([], [Text(none), Text(hint)])
+    base_url = current_base_url(here.app.settings)
+    return Outcome([_plan_json(plan, base_url) for plan in plans], [_plan_table(plans)])
+
+
+def _plan_table(plans: Sequence[PlanSummary]) -> Table:
+    width = get_console().width
+    bars = width >= _MIN_WIDTH_FOR_BARS
     rows: Sequence[Sequence[Text]] = [_plan_row(plan, bars=bars) for plan in plans]
     heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
     taken = column_widths(heads, rows)
@@ -72,7 +74,7 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
         taken.pop()
     rows = [row[: len(taken)] for row in rows]
     # No gap of two cells is needed after the last column, so the table gets these cells too.
-    console.print(fitted_table(heads[: len(taken)], rows, width + 2, least=1))
+    return fitted_table(heads[: len(taken)], rows, width + 2, least=1)
 
 
 def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
@@ -106,26 +108,19 @@ def _plan_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
     }
 
 
-@click.command()
-@list_options("Include completed and canceled runs.")
-@database_options
-def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+@app_command(_all_option(help="Include completed and canceled runs."), limit_option(100))
+async def runs_command(here: AppSession, *, closed_too: bool, limit: int) -> Outcome:
     """List the runs, newest activity first."""
-    settings = load_settings(flags)
-    wanted = RunFilter(state=None if closed_too else OPEN)
-    runs, _ = run_in_app(settings, lambda here: list_runs(here.call, wanted, limit))
-    if as_json:
-        base_url = current_base_url(settings)
-        print_json([_run_json(run, base_url) for run in runs])
-        return
-    console = get_console()
+    runs, _ = await list_runs(here.call, RunFilter(state=None if closed_too else OPEN), limit)
     if not runs:
-        console.print("No run is open." if not closed_too else "There are no runs yet.")
-        console.print("Agents start runs with start_run. Workflows: waybook dag list")
-        return
-    shown = [name for name, least in _RUN_COLUMNS.items() if console.width >= least]
+        none = "There are no runs yet." if closed_too else "No run is open."
+        hint = "Agents start runs with start_run. Workflows: waybook dag list"
+        return Outcome([], [Text(none), Text(hint)])
+    width, base_url = get_console().width, current_base_url(here.app.settings)
+    shown = [name for name, least in _RUN_COLUMNS.items() if width >= least]
     rows = [[row[name] for name in shown] for row in map(_run_row, runs)]
-    console.print(fitted_table(shown, rows, console.width, least=12))
+    table = fitted_table(shown, rows, width, least=12)
+    return Outcome([_run_json(run, base_url) for run in runs], [table])
 
 
 def _run_row(run: RunSummary) -> dict[str, Text]:

@@ -1,14 +1,12 @@
 """`waybook org`, `waybook user` and `waybook token`: tenants, their users and API tokens."""
 
-import json
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import click
 from rich.text import Text
 
 from waybook.accounts.manage import NewUser
-from waybook.accounts.model import Org, OrgListItem, TokenUse, User
+from waybook.accounts.model import Org, TokenUse, User
 from waybook.app.accounts.lookup import find_orgs
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
@@ -25,129 +23,82 @@ from waybook.app.accounts.members import (
     start_org_audit,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.options import database_options, json_option, org_option, scopes_option
-from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, T, get_console, load_settings, run_in_app
-from waybook.cli.terminal.console import plain_table
+from waybook.cli.commands.maintenance import erase_org_command, erase_user_command
+from waybook.cli.lazy import CommandGroup
+from waybook.cli.options import combine, org_option, scopes_option
+from waybook.cli.output import done
+from waybook.cli.runtime import AppSession, Outcome, app_command
+from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
 from waybook.page_address import current_base_url
-from waybook.settings import Settings
 
-_name_option = click.option("--name", metavar="TEXT", help="Display name.")
-_review_policy_option = click.option(
-    "--review-policy",
-    type=click.Choice([str(policy) for policy in ReviewPolicy]),
-    callback=lambda _, __, word: ReviewPolicy(word) if word else None,
-    help="Review policy: agents may relay decisions (relayed) or people only (human).",
+_slug_argument = click.argument("slug")
+_name_argument = click.argument("name")
+_org_options = combine(
+    click.option("--name", metavar="TEXT", help="Display name."),
+    click.option(
+        "--review-policy",
+        "policy",
+        type=click.Choice([str(policy) for policy in ReviewPolicy]),
+        callback=lambda _, __, word: ReviewPolicy(word) if word else None,
+        help="Review policy: agents may relay decisions (relayed) or people only (human).",
+    ),
 )
 
 
-def _in_org(
-    settings: Settings, org: str | None, work: Callable[[RequestContext], Awaitable[T]]
-) -> T:
-    async def run(here: AppSession) -> T:
-        return await work(await here.for_org(org))
-
-    return run_in_app(settings, run)
-
-
-@click.command()
-@click.argument("slug")
-@_name_option
-@_review_policy_option
-@json_option
-@database_options
-def add_org_command(
-    *,
-    slug: str,
-    name: str | None,
-    review_policy: ReviewPolicy | None,
-    as_json: bool,
-    **flags: object,
-) -> None:
+@app_command(_slug_argument, _org_options)
+async def add_org_command(
+    here: AppSession, slug: str, name: str | None, policy: ReviewPolicy | None
+) -> Outcome:
     """Create an org (an isolated tenant)."""
-
-    async def add(here: AppSession) -> Org:
-        await here.app.create_org(slug)
-        call = await here.for_org(slug)
-        await start_org_audit(call)
-        return await change_org(call, name=name, policy=review_policy)
-
-    org = run_in_app(load_settings(flags), add)
-    if as_json:
-        click.echo(json.dumps(_org_json(org)))
-        return
-    click.secho(f"✓ created the org {org.slug}", fg="green")
-    click.echo(f"  next: waybook user add NAME --org {org.slug}")
+    await here.app.create_org(slug)
+    call = await here.for_org(slug)
+    await start_org_audit(call)
+    org = await change_org(call, name=name, policy=policy)
+    hint = f"  next: waybook user add NAME --org {org.slug}"
+    return Outcome(_org_json(org), [done(f"created the org {org.slug}"), hint])
 
 
-@click.command()
-@json_option
-@database_options
-def list_orgs_command(*, as_json: bool, **flags: object) -> None:
+@app_command()
+async def list_orgs_command(here: AppSession) -> Outcome:
     """List orgs."""
-
-    async def find(here: AppSession) -> list[OrgListItem]:
-        orgs, bearer = await find_orgs(here.app.services), here.app.bearer
-        mine = str(bearer.org_id) if bearer else None
-        return [item for item in orgs if mine in {None, item.org.id}]
-
-    orgs = run_in_app(load_settings(flags), find)
-    if as_json:
-        print_json([_org_json(item.org) for item in orgs])
-        return
-    table = plain_table("org", "name", "reviews", "since (UTC)")
-    for org, since in orgs:
-        table.add_row(org.slug, org.name or "", org.review_policy, f"{since:%Y-%m-%d}")
-    get_console().print(table)
+    mine = str(here.app.bearer.org_id) if here.app.bearer else None
+    table, orgs = plain_table("org", "name", "reviews", "since (UTC)"), []
+    for org, since in await find_orgs(here.app.services):
+        if mine in {None, org.id}:
+            orgs.append(_org_json(org))
+            table.add_row(org.slug, org.name or "", org.review_policy, f"{since:%Y-%m-%d}")
+    return Outcome(orgs, [table])
 
 
-@click.command()
-@click.argument("slug")
-@json_option
-@database_options
-def show_org_command(*, slug: str, as_json: bool, **flags: object) -> None:
+@app_command(_slug_argument)
+async def show_org_command(here: AppSession, slug: str) -> Outcome:
     """Show an org: name, review policy, number of users."""
-    members = _in_org(load_settings(flags), slug, list_members)
-    counted = {"users": len(members.users), "tokens": len(members.active_tokens)}
-    org = members.org
-    if as_json:
-        print_json({**_org_json(org), **counted})
-        return
-    click.echo(f"{click.style(org.slug, bold=True)}  {escape_hidden(org.name or '')}")
-    click.echo(f"  reviews  {org.review_policy}")
-    click.echo(f"  users    {counted['users']}")
-    click.echo(f"  tokens   {counted['tokens']} active")
+    members = await list_members(await here.for_org(slug))
+    org, users, tokens = members.org, len(members.users), len(members.active_tokens)
+    return Outcome(
+        {**_org_json(org), "users": users, "tokens": tokens},
+        [
+            f"{click.style(org.slug, bold=True)}  {escape_hidden(org.name or '')}",
+            f"  reviews  {org.review_policy}",
+            f"  users    {users}",
+            f"  tokens   {tokens} active",
+        ],
+    )
 
 
-@click.command()
-@click.argument("slug")
-@_name_option
-@_review_policy_option
-@json_option
-@database_options
-def set_org_command(
-    *,
-    slug: str,
-    name: str | None,
-    review_policy: ReviewPolicy | None,
-    as_json: bool,
-    **flags: object,
-) -> None:
+@app_command(_slug_argument, _org_options)
+async def set_org_command(
+    here: AppSession, slug: str, name: str | None, policy: ReviewPolicy | None
+) -> Outcome:
     """Change an org's name or review policy."""
-    if name is None and review_policy is None:
+    if name is None and policy is None:
         raise click.UsageError("Nothing to change: pass --name or --review-policy.")
-    org = _in_org(
-        load_settings(flags), slug, lambda call: change_org(call, name=name, policy=review_policy)
-    )
-    if as_json:
-        print_json(_org_json(org))
-        return
-    click.secho(
-        f"✓ {org.slug}: {org.name or 'no name'}, reviews are {org.review_policy}", fg="green"
-    )
+    org = await change_org(await here.for_org(slug), name=name, policy=policy)
+    message = f"{org.slug}: {org.name or 'no name'}, reviews are {org.review_policy}"
+    return Outcome(_org_json(org), [done(message)])
 
 
 def _org_json(org: Org) -> dict[str, object]:
@@ -159,117 +110,88 @@ def _org_json(org: Org) -> dict[str, object]:
     }
 
 
-@click.command()
-@click.argument("name")
-@click.option("--email", metavar="ADDRESS", help="Email address.")
-@click.option(
-    "--sign-in",
-    nargs=2,
-    metavar="ISSUER SUBJECT",
-    help="Issuer and subject at your identity provider.",
+@app_command(
+    _name_argument,
+    click.option("--email", metavar="ADDRESS", help="Email address."),
+    click.option(
+        "--sign-in",
+        nargs=2,
+        metavar="ISSUER SUBJECT",
+        help="Issuer and subject at your identity provider.",
+    ),
+    scopes_option((Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)),
+    org_option,
 )
-@scopes_option((Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW), "Scopes")
-@org_option
-@json_option
-@database_options
-def add_user_command(
-    *,
+async def add_user_command(
+    here: AppSession,
     name: str,
     email: str | None,
     sign_in: tuple[str, str] | None,
     scopes: tuple[Scope, ...],
     org: str | None,
-    as_json: bool,
-    **flags: object,
-) -> None:
+) -> Outcome:
     """Add a user (person or service) to an org."""
     issuer, subject = sign_in or (None, None)
     new = NewUser(name=name, email=email, issuer=issuer, subject=subject, scopes=scopes)
-    user = _in_org(load_settings(flags), org, lambda call: add_user(call, new))
+    user = await add_user(await here.for_org(org), new)
     hint = f"  next: waybook token add {user.name} --label laptop{_of(org)}"
-    _print_user(user, f"added {user.name}", hint, as_json=as_json)
+    return _changed(user, f"added {user.name}", hint)
 
 
-@click.command()
-@org_option
-@json_option
-@database_options
-def list_users_command(*, org: str | None, as_json: bool, **flags: object) -> None:
+def _of(org: str | None) -> str:
+    return f" --org {org}" if org else ""
+
+
+@app_command(org_option)
+async def list_users_command(here: AppSession, org: str | None) -> Outcome:
     """List the users of an org."""
-    users = _in_org(load_settings(flags), org, list_members).users
-    if as_json:
-        print_json([_user_json(user) for user in users])
-        return
+    users = (await list_members(await here.for_org(org))).users
     if not users:
-        click.echo(f"No users yet. Add one: waybook user add NAME{_of(org)}")
-        return
+        return Outcome([], [f"No users yet. Add one: waybook user add NAME{_of(org)}"])
     table = plain_table("name", "may", "email", "since (UTC)", "")
     for user in users:
         out = Text("✗ disabled", style="red") if user.disabled_at else Text("")
         since = f"{user.created_at:%Y-%m-%d}"
         table.add_row(user.name, " ".join(user.scopes), user.email or "", since, out)
-    get_console().print(table)
+    return Outcome([_user_json(user) for user in users], [table])
 
 
-@click.command()
-@click.argument("name")
-@click.argument(
+_scopes_argument = click.argument(
     "scopes",
     nargs=-1,
     required=True,
     type=click.Choice([str(scope) for scope in Scope]),
     metavar="SCOPE...",
 )
-@org_option
-@json_option
-@database_options
-def scopes_command(
-    *, name: str, scopes: tuple[str, ...], org: str | None, as_json: bool, **flags: object
-) -> None:
+
+
+@app_command(_name_argument, _scopes_argument, org=True)
+async def scopes_command(call: RequestContext, name: str, scopes: tuple[str, ...]) -> Outcome:
     """Set a user's scopes.
 
     Replaces the user's scopes (plan:read, plan:write, run:write, review, admin). No token or
     session of the user can exceed them. To remove all scopes, disable the user.
     """
-    wanted = tuple(map(Scope, scopes))
-    user = _in_org(load_settings(flags), org, lambda call: change_scopes(call, name, wanted))
-    message = f"{user.name} now has the scopes: {' '.join(user.scopes)}"
-    _print_user(user, message, as_json=as_json)
+    user = await change_scopes(call, name, tuple(map(Scope, scopes)))
+    return _changed(user, f"{user.name} now has the scopes: {' '.join(user.scopes)}")
 
 
-@click.command()
-@click.argument("name")
-@org_option
-@json_option
-@database_options
-def disable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
+@app_command(_name_argument, org=True)
+async def disable_command(call: RequestContext, name: str) -> Outcome:
     """Disable a user immediately."""
-    user = _in_org(load_settings(flags), org, lambda call: disable_user(call, name))
-    _print_user(user, f"disabled {user.name}", as_json=as_json)
+    user = await disable_user(call, name)
+    return _changed(user, f"disabled {user.name}")
 
 
-@click.command()
-@click.argument("name")
-@org_option
-@json_option
-@database_options
-def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
+@app_command(_name_argument, org=True)
+async def enable_command(call: RequestContext, name: str) -> Outcome:
     """Enable a user; existing tokens work again."""
-    user = _in_org(load_settings(flags), org, lambda call: enable_user(call, name))
-    _print_user(user, f"enabled {user.name}", as_json=as_json)
+    user = await enable_user(call, name)
+    return _changed(user, f"enabled {user.name}")
 
 
-def _print_user(user: User, message: str, hint: str = "", *, as_json: bool) -> None:
-    if as_json:
-        print_json(_user_json(user))
-        return
-    click.secho(f"✓ {escape_hidden(message)}", fg="green")
-    if hint:
-        click.echo(hint)
-
-
-def _of(org: str | None) -> str:
-    return f" --org {org}" if org else ""
+def _changed(user: User, message: str, *hints: str) -> Outcome:
+    return Outcome(_user_json(user), [done(message), *hints])
 
 
 def _user_json(user: User) -> dict[str, object]:
@@ -285,88 +207,74 @@ def _user_json(user: User) -> dict[str, object]:
     }
 
 
-@click.command()
-@click.argument("user")
-@click.option("--label", required=True, metavar="TEXT", help="Label, e.g. where the token is used.")
-@scopes_option(DEFAULT_SCOPES, "Scopes")
-@click.option(
-    "--days",
-    type=click.IntRange(1, 3_650),
-    default=DEFAULT_DAYS,
-    help=f"Lifetime in days ({DEFAULT_DAYS}).",
+@app_command(
+    click.argument("user"),
+    click.option(
+        "--label", required=True, metavar="TEXT", help="Label, e.g. where the token is used."
+    ),
+    scopes_option(DEFAULT_SCOPES),
+    click.option(
+        "--days",
+        type=click.IntRange(1, 3_650),
+        default=DEFAULT_DAYS,
+        help=f"Lifetime in days ({DEFAULT_DAYS}).",
+    ),
+    click.option("--never", is_flag=True, help="Never expire."),
+    org=True,
 )
-@click.option("--never", is_flag=True, help="Never expire.")
-@org_option
-@json_option
-@database_options
-def add_token_command(
-    *,
+async def add_token_command(
+    call: RequestContext,
     user: str,
     label: str,
     scopes: tuple[Scope, ...],
     days: int,
+    *,
     never: bool,
-    org: str | None,
-    as_json: bool,
-    **flags: object,
-) -> None:
+) -> Outcome:
     """Create a token for a user (shown once)."""
-    settings, valid = load_settings(flags), None if never else days
-    issued = _in_org(settings, org, lambda call: add_token(call, user, label, scopes, days=valid))
-    if as_json:
-        click.echo(
-            json.dumps({**_token_json(TokenUse(issued.token, None, user)), "token": issued.secret})
-        )
-        return
+    issued = await add_token(call, user, label, scopes, days=None if never else days)
     until = issued.token.expires_at
     lasts = f"until {until:%Y-%m-%d}" if until else "until it is revoked"
-    click.secho(f"✓ token for {user}, valid {lasts}; it is shown only once:", fg="green")
-    click.echo(f"\n  {issued.secret}\n")
-    address = f"{current_base_url(settings)}/mcp"
-    click.echo("  an agent  claude mcp add --transport http waybook " + address + " \\")
-    click.echo(f'              --header "Authorization: Bearer {issued.secret}"')
-    click.echo(f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plans")
+    address = f"{current_base_url(call.services.settings)}/mcp"
+    return Outcome(
+        {**_token_json(TokenUse(issued.token, None, user)), "token": issued.secret},
+        [
+            done(f"token for {user}, valid {lasts}; it is shown only once:"),
+            f"\n  {issued.secret}\n",
+            f"  an agent  claude mcp add --transport http waybook {address} \\",
+            f'              --header "Authorization: Bearer {issued.secret}"',
+            f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plans",
+        ],
+    )
 
 
-@click.command()
-@click.option("--all", "every", is_flag=True, help="Include expired and revoked tokens.")
-@org_option
-@json_option
-@database_options
-def list_tokens_command(*, every: bool, org: str | None, as_json: bool, **flags: object) -> None:
+@app_command(
+    click.option("--all", "every", is_flag=True, help="Include expired and revoked tokens."),
+    org=True,
+)
+async def list_tokens_command(call: RequestContext, *, every: bool) -> Outcome:
     """List the tokens of an org (without secrets)."""
-    members = _in_org(load_settings(flags), org, list_members)
+    members = await list_members(call)
     shown = members.tokens if every else members.active_tokens
-    if as_json:
-        print_json([_token_json(token_use) for token_use in shown])
-        return
     if not shown:
-        click.echo("No active tokens. Create one: waybook token add USER --label TEXT")
-        return
-    table = plain_table("id", no_wrap=True)
-    for column in ("user", "label", "may", "last used", "expires", ""):
-        table.add_column(column)
+        return Outcome([], ["No active tokens. Create one: waybook token add USER --label TEXT"])
+    heads = ("user", "label", "may", "last used", "expires", "")
+    table = plain_table(unwrapped("id"), *heads)
     for token, last_used_at, user in shown:
         used = format_age(last_used_at, members.now) if last_used_at else "never"
         expires = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
         ended = "✗ revoked" if token.revoked_at else "✗ expired"
         state = Text("") if is_active(token, members.now) else Text(ended, style="red")
         table.add_row(token.id, user, token.label, " ".join(token.scopes), used, expires, state)
-    get_console().print(table)
+    return Outcome([_token_json(token_use) for token_use in shown], [table])
 
 
-@click.command()
-@click.argument("token_id", metavar="ID")
-@org_option
-@json_option
-@database_options
-def revoke_command(*, token_id: str, org: str | None, as_json: bool, **flags: object) -> None:
+@app_command(click.argument("token_id", metavar="ID"), org=True)
+async def revoke_command(call: RequestContext, token_id: str) -> Outcome:
     """Revoke a token permanently."""
-    token = _in_org(load_settings(flags), org, lambda call: revoke_token(call, token_id))
-    if as_json:
-        click.echo(json.dumps({"tokenId": token.id, "revokedAt": _time(token.revoked_at)}))
-        return
-    click.secho(f"✓ {escape_hidden(token.label)} revoked", fg="green")
+    token = await revoke_token(call, token_id)
+    value = {"tokenId": token.id, "revokedAt": _time(token.revoked_at)}
+    return Outcome(value, [done(f"{token.label} revoked")])
 
 
 def _token_json(token_use: TokenUse) -> dict[str, object]:
@@ -386,3 +294,34 @@ def _token_json(token_use: TokenUse) -> dict[str, object]:
 
 def _time(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
+
+
+org_group = CommandGroup(
+    help="Orgs: add, list, show, set, erase.",
+    commands={
+        "add": add_org_command,
+        "list": list_orgs_command,
+        "show": show_org_command,
+        "set": set_org_command,
+        "erase": erase_org_command,
+    },
+)
+user_group = CommandGroup(
+    help="The users of an org: add, list, scopes, disable, enable, erase.",
+    commands={
+        "add": add_user_command,
+        "list": list_users_command,
+        "scopes": scopes_command,
+        "disable": disable_command,
+        "enable": enable_command,
+        "erase": erase_user_command,
+    },
+)
+token_group = CommandGroup(
+    help="API tokens: add, list, revoke.",
+    commands={
+        "add": add_token_command,
+        "list": list_tokens_command,
+        "revoke": revoke_command,
+    },
+)

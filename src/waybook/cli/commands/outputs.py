@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 import click
+from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import file_name, plan_outputs, read_output
@@ -11,7 +12,14 @@ from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.reply import output_view
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_text, refuse_to_overwrite
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.runtime import (
+    AppSession,
+    Outcome,
+    app_command,
+    get_console,
+    load_settings,
+    run_in_app,
+)
 from waybook.cli.terminal.console import fitted_table, success
 from waybook.core.durations import format_age
 from waybook.core.file_names import unique_name
@@ -21,52 +29,40 @@ from waybook.plan.progress import latest
 _MIN_WIDTH_FOR_DETAILS = 120
 
 
-@click.command()
-@click.argument("plan", required=False)
-@click.option("--versions", is_flag=True, help="Include all versions.")
-@click.option(
-    "--save",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the outputs to this folder.",
+@app_command(
+    click.argument("plan", required=False),
+    click.option("--versions", is_flag=True, help="Include all versions."),
+    click.option(
+        "--save",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Write the outputs to this folder.",
+    ),
+    click.option("--force", is_flag=True, help="Overwrite existing files."),
 )
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
-@json_option
-@database_options
-def command(
-    *,
-    plan: str | None,
-    versions: bool,
-    save: Path | None,
-    force: bool,
-    as_json: bool,
-    **flags: object,
-) -> None:
+async def command(
+    here: AppSession, plan: str | None, save: Path | None, *, versions: bool, force: bool
+) -> Outcome:
     """List the outputs of a plan, or write them into a folder.
 
     PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
     """
-
-    async def read(here: AppSession) -> tuple[list[Output], dict[str, Path], datetime]:
-        found = await resolve_plan(here.call, plan)
-        _, outputs = await plan_outputs(here.call, found.id)
-        listed = outputs if versions else latest(outputs)
-        written = await _write(here, listed, save, force=force) if save else {}
-        return listed, written, found.now
-
-    listed, written, now = run_in_app(load_settings(flags), read)
-    if as_json:
-        files = {output_id: {"file": str(path)} for output_id, path in written.items()}
-        print_json([{**output_view(output), **files.get(output.id, {})} for output in listed])
-        return
-    console = get_console()
+    found = await resolve_plan(here.call, plan)
+    _, outputs = await plan_outputs(here.call, found.id)
+    listed = outputs if versions else latest(outputs)
+    written = await _write(here, listed, save, force=force) if save else {}
+    files = {output_id: {"file": str(path)} for output_id, path in written.items()}
+    value = [{**output_view(output), **files.get(output.id, {})} for output in listed]
     if not listed:
-        console.print("No outputs yet.")
-        return
+        return Outcome(value, ["No outputs yet."])
     if save is not None:
-        console.print(success(f"{len(written)} files written to {save}"))
-        return
-    is_wide = console.width >= _MIN_WIDTH_FOR_DETAILS
+        return Outcome(value, [success(f"{len(written)} files written to {save}")])
+    return Outcome(value, [_table(listed, found.now)])
+
+
+def _table(listed: list[Output], now: datetime) -> Table:
+    width = get_console().width
+    is_wide = width >= _MIN_WIDTH_FOR_DETAILS
     heads = ["output", "title", "version", *(["type", "by"] if is_wide else []), "when"]
     rows = [
         [
@@ -76,7 +72,7 @@ def command(
         ]
         for output in listed
     ]
-    console.print(fitted_table(heads, rows, console.width, least=12))
+    return fitted_table(heads, rows, width, least=12)
 
 
 @click.command()

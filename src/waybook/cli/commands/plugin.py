@@ -14,7 +14,7 @@ import waybook
 from waybook.cli.client_config.clients import CLIENTS, codex_hooks, program_command
 from waybook.cli.client_config.files import read_config, write_config
 from waybook.cli.commands.connect import Request, carry_out, test_entry
-from waybook.cli.options import settings_from
+from waybook.cli.options import settings_from, yes_option
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
@@ -38,7 +38,7 @@ Codex skips hooks that you have not trusted, without a message. Start codex, ent
 @click.command()
 @click.argument("client", type=click.Choice(["claude-code", _CODEX, "gemini-cli"]))
 @click.option("--install", is_flag=True, help="Install the plugin, and test it with a real call.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@yes_option
 def command(*, client: str, install: bool, yes: bool) -> None:
     """Show how to install the plugin of a client, or install it.
 

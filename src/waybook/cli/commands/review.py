@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any, cast
+from typing import cast
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -23,9 +23,17 @@ from waybook.app.request.caller import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json, print_line
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app, start_hint
-from waybook.cli.terminal.console import plain_table, success
+from waybook.cli.output import done, print_json
+from waybook.cli.runtime import (
+    AppSession,
+    Outcome,
+    app_command,
+    get_console,
+    load_settings,
+    run_in_app,
+    start_hint,
+)
+from waybook.cli.terminal.console import figures, plain_table, success, unwrapped
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
@@ -34,40 +42,33 @@ from waybook.page_address import current_base_url
 from waybook.settings import Settings
 
 
-@click.command()
-@click.argument("run")
-@click.argument("stage")
-@click.argument("text")
-@click.option(
-    "--models", metavar="NAMES", help="Models for the next stage (a,b,c); default: unchanged."
+@app_command(
+    click.argument("run"),
+    click.argument("stage"),
+    click.argument("text", callback=lambda _, __, text: read_argument(text, "TEXT").strip()),
+    click.option(
+        "--models", metavar="NAMES", help="Models for the next stage (a,b,c); default: unchanged."
+    ),
+    tight=True,
 )
-@json_option
-@database_options
-def feedback_command(
-    *, run: str, stage: str, text: str, models: str | None, as_json: bool, **flags: object
-) -> None:
+async def feedback_command(
+    here: AppSession, run: str, stage: str, text: str, models: str | None
+) -> Outcome:
     """Give feedback on a completed stage and start the next.
 
     RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin.
     """
-    feedback = read_argument(text, "TEXT").strip()
-    args: dict[str, object] = {"stageSlug": stage, "feedback": feedback}
+    args: dict[str, object] = {"stageSlug": stage, "feedback": text}
     if models is not None:
         args["models"] = [name.strip() for name in models.split(",")]
-
-    async def pass_on(here: AppSession) -> dict[str, Any]:
-        run_id = (await resolve_run(here.call, run)).id
-        return await here.result("submit_stage_feedback", {"runId": run_id, **args})
-
-    body = run_in_app(load_settings(flags), pass_on)
-    if as_json:
-        print_json(body, tight=True)
-        return
-    click.secho(f"✓ your feedback on {stage} is stored", fg="green")
+    run_id = (await resolve_run(here.call, run)).id
+    body = await here.result("submit_stage_feedback", {"runId": run_id, **args})
+    lines = [done(f"your feedback on {stage} is stored")]
     for started in body["started"]:
         jobs = sum(step["jobs"] for step in started["openSteps"])
         count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        print_line(f"  {started['stageSlug']} has started: {count} ready")
+        lines.append(escape_hidden(f"  {started['stageSlug']} has started: {count} ready"))
+    return Outcome(body, lines)
 
 
 _MAX_LINES = 20
@@ -245,11 +246,7 @@ def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
 async def _go_through(here: AppSession, plan: str | None, settings: Settings) -> None:
     console = get_console()
     while reviews := await _reviews(here, plan):
-        table = plain_table()
-        table.add_column("#", justify="right", no_wrap=True)
-        table.add_column("plan")
-        table.add_column("step")
-        table.add_column("asked", no_wrap=True)
+        table = plain_table(figures("#"), "plan", "step", unwrapped("asked"))
         for number, review in enumerate(reviews, start=1):
             when = Text(format_age(review.requested_at, review.now), style="dim")
             table.add_row(str(number), review.plan_name, _step_name(review), when)

@@ -6,16 +6,14 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.search import MAX_QUERY_LENGTH, Scope, search_research
 from waybook.app.queries.work_list import resolve_plan
-from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.core.durations import format_age
 
 Body: TypeAlias = dict[str, Any]
@@ -23,51 +21,46 @@ Body: TypeAlias = dict[str, Any]
 MAX_NAMES_LISTED = 2
 
 
-@click.command()
-@click.argument("query")
-@click.option("--plan", metavar="PLAN", help="Limit to this plan.")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Limit to this kind.")
-@click.option(
-    "--limit", type=click.IntRange(1, 50), default=10, help="Maximum number to show (default: 10)."
-)
-@json_option
-@database_options
-def command(
-    *,
-    query: str,
-    plan: str | None,
-    kinds: tuple[str, ...],
-    limit: int,
-    as_json: bool,
-    **flags: object,
-) -> None:
-    """Search stored research (full-text and semantic)."""
+def _check_query(_: click.Context, __: click.Parameter, query: str) -> str:
     if not query.strip():
         raise click.BadParameter("the query is empty", param_hint="QUERY")
+    return query[:MAX_QUERY_LENGTH]
 
-    async def search(here: AppSession) -> tuple[Body, datetime]:
-        plan_id = (await resolve_plan(here.call, plan)).id if plan is not None else None
-        now = await here.call.services.database.read_now(here.call.caller.org_id)
-        scope = Scope(plan_id=plan_id, kinds=tuple(kind.strip() for kind in kinds))
-        text = query[:MAX_QUERY_LENGTH]
-        return await search_research(here.call, text, scope, limit=limit), now
 
-    results, now = run_in_app(load_settings(flags), search)
-    if as_json:
-        print_json(results)
-        return
-    console = get_console()
-    for place, hit in enumerate(results["hits"], 1):
-        console.print(_hit(place, hit, now), "")
-    what = f"{len(results['hits'])} shown" if results["hits"] else "Nothing was found"
+@app_command(
+    click.argument("query", callback=_check_query),
+    click.option("--plan", metavar="PLAN", help="Limit to this plan."),
+    click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Limit to this kind."),
+    click.option(
+        "--limit",
+        type=click.IntRange(1, 50),
+        default=10,
+        help="Maximum number to show (default: 10).",
+    ),
+)
+async def command(
+    here: AppSession, query: str, plan: str | None, kinds: tuple[str, ...], limit: int
+) -> Outcome:
+    """Search stored research (full-text and semantic)."""
+    plan_id = (await resolve_plan(here.call, plan)).id if plan is not None else None
+    now = await here.call.services.database.read_now(here.call.caller.org_id)
+    scope = Scope(plan_id=plan_id, kinds=tuple(kind.strip() for kind in kinds))
+    results = await search_research(here.call, query, scope, limit=limit)
+    return Outcome(results, _found(results, now))
+
+
+def _found(results: Body, now: datetime) -> Iterator[RenderableType]:
+    hits = results["hits"]
+    for place, hit in enumerate(hits, 1):
+        yield _hit(place, hit, now)
+        yield ""
+    what = f"{len(hits)} shown" if hits else "Nothing was found"
     more = ", there are more" if "nextCursor" in results else ""
-    console.print(Text(f"{what}{more}; searched by {results['searched']}", style="dim"))
-    if results["hits"]:
-        read = results["hits"][0]["read"]
-        read_args = json.dumps(read["args"])
-        console.print(
-            Text(f"Read one in full: waybook call {read['tool']} '{read_args}'", style="dim")
-        )
+    yield Text(f"{what}{more}; searched by {results['searched']}", style="dim")
+    if hits:
+        read = hits[0]["read"]
+        args = json.dumps(read["args"])
+        yield Text(f"Read one in full: waybook call {read['tool']} '{args}'", style="dim")
 
 
 def _hit(place: int, hit: Body, now: datetime) -> Group:

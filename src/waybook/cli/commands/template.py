@@ -6,16 +6,28 @@ from pathlib import Path
 
 import click
 import yaml
-from rich.table import Table
 from rich.text import Text
 
 from waybook.app.operations.private_file import private_file
 from waybook.app.queries.work_list import resolve_plan
 from waybook.cli.inputs import read_all
-from waybook.cli.lazy import load
-from waybook.cli.options import database_options, json_option, org_option
+from waybook.cli.lazy import CommandGroup, load
+from waybook.cli.options import (
+    database_options,
+    force_option,
+    json_option,
+    org_option,
+    yes_option,
+)
 from waybook.cli.output import print_json, print_line, print_text
-from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.runtime import (
+    Outcome,
+    get_console,
+    load_settings,
+    open_app,
+    settings_command,
+)
+from waybook.cli.terminal.console import plain_table
 from waybook.dag.definitions.source_text import MAX_BYTES, decode_text
 from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.errors import InvalidInput
@@ -34,11 +46,6 @@ EXPORT = "waybook.app.queries.work_export"
 _IMPORT = "waybook.cli.commands.import_plan"
 
 
-@click.group()
-def group() -> None:
-    """Templates of plans: list, show, save, use."""
-
-
 def _templates(settings: Settings) -> Mapping[str, PlanTemplate]:
     return {**builtin_templates(), **templates_in(settings.data_dir / "templates")}
 
@@ -53,26 +60,19 @@ def _source(document: Body) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=96)
 
 
-@group.command("list")
-@json_option
-@database_options
-def list_command(*, as_json: bool, **flags: object) -> None:
+@settings_command()
+def list_command(settings: Settings) -> Outcome:
     """List templates: those built in, and those you saved."""
-    templates = _templates(load_settings(flags))
-    if as_json:
-        print_json([template.document for template in templates.values()])
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("template", "parameters", "steps", "what it does"):
-        table.add_column(heading)
+    templates = _templates(settings)
+    table = plain_table("template", "parameters", "steps", "what it does")
     for name, template in sorted(templates.items()):
         parameters = ", ".join(parameter.name for parameter in template.parameters)
         steps = str(len(as_list(template.document["steps"])))
         table.add_row(name, parameters, steps, Text(template.description))
-    get_console().print(table)
+    return Outcome([template.document for template in templates.values()], [table])
 
 
-@group.command("show")
+@click.command()
 @click.argument("template")
 @json_option
 @database_options
@@ -88,11 +88,11 @@ def show_command(*, template: str, as_json: bool, **flags: object) -> None:
         print_text(_source(document))
 
 
-@group.command("save")
+@click.command()
 @click.argument("plan")
 @click.argument("name")
 @click.option("--output", "-o", metavar="FILE", help="File to write (default: NAME, saved).")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@force_option
 @database_options
 def save_command(*, plan: str, name: str, output: str | None, force: bool, **flags: object) -> None:
     """Save the steps of a plan as a template, to which you can add parameters.
@@ -119,7 +119,7 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
         return arguments
 
 
-@group.command("use")
+@click.command()
 @click.argument("template")
 @click.option(
     "--set",
@@ -129,7 +129,7 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
     help="Value of a parameter; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@yes_option
 @org_option
 @json_option
 @database_options
@@ -163,3 +163,14 @@ def use_command(
         plan_id = asyncio.run(load(f"{_IMPORT}:create_plan")(settings, org, arguments))
     body: Body = {"kind": "plan", "id": plan_id or None, **arguments}
     load(f"{_IMPORT}:report_import")(body, plan_id, written=bool(plan_id), as_json=as_json)
+
+
+group = CommandGroup(
+    help="Templates of plans: list, show, save, use.",
+    commands={
+        "list": list_command,
+        "show": show_command,
+        "save": save_command,
+        "use": use_command,
+    },
+)

@@ -1,74 +1,65 @@
 """`waybook usage`: reported usage by model, plan and run."""
 
+from collections.abc import Iterator
+
 import click
-from rich.console import Console
+from rich.console import RenderableType
 from rich.text import Text
 
 from waybook.app.queries.usage import OrgUsage, count_usage
 from waybook.cli.inputs import read_time
-from waybook.cli.options import database_options, json_option, limit_option
-from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, run_in_app
-from waybook.cli.terminal.console import plain_table, usage_line
-from waybook.core.usage import Totals, format_cost
+from waybook.cli.options import limit_option
+from waybook.cli.runtime import AppSession, Outcome, app_command, get_console
+from waybook.cli.terminal.console import figures, plain_table, unwrapped, usage_line
+from waybook.core.usage import format_cost
 
 _NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
 _FIGURES = 52
 
 
-@click.command()
-@click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31 (default: 30 days ago).")
-@limit_option(20)
-@json_option
-@database_options
-def command(*, since: str | None, limit: int, as_json: bool, **flags: object) -> None:
+@app_command(
+    click.option(
+        "--since", metavar="TIME", help="Start time, e.g. 2030-01-31 (default: 30 days ago)."
+    ),
+    limit_option(20),
+)
+async def command(here: AppSession, since: str | None, limit: int) -> Outcome:
     """Show token usage and cost.
 
     Tokens and cost as reported by agents: total, by model, and by plan and run, most expensive
     first.
     """
-    settings = load_settings(flags)
-    start = read_time(since) if since else None
-    org_usage = run_in_app(settings, lambda here: count_usage(here.call, start, limit))
-    if as_json:
-        print_json(_usage_json(org_usage))
-    else:
-        _show(get_console(), org_usage)
+    org_usage = await count_usage(here.call, read_time(since) if since else None, limit)
+    return Outcome(_usage_json(org_usage), _lines(org_usage))
 
 
-def _show(console: Console, org_usage: OrgUsage) -> None:
-    console.print(f"since     {org_usage.since:%Y-%m-%d %H:%M} UTC", style="dim")
-    console.print(usage_line(org_usage.usage))
+def _lines(org_usage: OrgUsage) -> Iterator[RenderableType]:
+    yield Text(f"since     {org_usage.since:%Y-%m-%d %H:%M} UTC", style="dim")
+    yield usage_line(org_usage.usage)
     if not org_usage.work:
-        console.print("No usage reported. Agents report usage with their results.")
+        yield Text("No usage reported. Agents report usage with their results.")
         return
-    names = [(row.model or _NOT_REPORTED, row.usage) for row in org_usage.models]
-    _print(console, "model", names, org_usage.models_total)
+    models = [(row.model or _NOT_REPORTED, row.usage) for row in org_usage.models]
     work = [
         (f"{row.kind} {f'{row.id} ' if row.id else ''}{row.name}", row.usage)
         for row in org_usage.work
     ]
-    _print(console, "plan or run", work, org_usage.work_total)
-
-
-def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
-    table = plain_table()
-    widest = max(MIN_NAME_WIDTH, console.width - _FIGURES)
-    table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=widest)
-    for name in ("tokens in", "tokens out", "cost", "results"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, took in rows:
-        figures = (
-            f"{took.input_tokens:,}",
-            f"{took.output_tokens:,}",
-            format_cost(took.cost_micros),
-        )
-        table.add_row(Text(name), *figures, f"{took.results:,}")
-    console.print()
-    console.print(table)
-    if there > len(rows):
-        console.print(f"and {there - len(rows):,} more; see --limit", style="dim")
+    widest = max(MIN_NAME_WIDTH, get_console().width - _FIGURES)
+    for head, rows, there in (
+        ("model", models, org_usage.models_total),
+        ("plan or run", work, org_usage.work_total),
+    ):
+        numbers = map(figures, ("tokens in", "tokens out", "cost", "results"))
+        table = plain_table(unwrapped(head, max_width=widest), *numbers)
+        for name, took in rows:
+            tokens = (f"{took.input_tokens:,}", f"{took.output_tokens:,}")
+            cost = format_cost(took.cost_micros)
+            table.add_row(Text(name), *tokens, cost, f"{took.results:,}")
+        yield ""
+        yield table
+        if there > len(rows):
+            yield Text(f"and {there - len(rows):,} more; see --limit", style="dim")
 
 
 def _usage_json(org_usage: OrgUsage) -> dict[str, object]:

@@ -1,9 +1,7 @@
 """`waybook webhooks`: list, test and retry deliveries of notifications."""
 
-import sys
-from collections.abc import Awaitable, Callable
-
 import click
+from rich.table import Column
 from rich.text import Text
 
 from waybook.app.accounts.lookup import revoke_action_links
@@ -11,14 +9,13 @@ from waybook.app.operations.delivery import retry_delivery, send_test_notificati
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.options import database_options, json_option, limit_option
-from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
-from waybook.cli.terminal.console import plain_table
+from waybook.cli.lazy import CommandGroup
+from waybook.cli.options import limit_option
+from waybook.cli.runtime import AppSession, Outcome, app_command
+from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
 from waybook.notifications.delivery import Delivery, DeliveryStatus
-from waybook.settings import Settings
 
 _STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),
@@ -27,7 +24,64 @@ _STATUS_STYLES = {
 }
 
 
-@click.group(invoke_without_command=True)
+@app_command(limit_option(20))
+async def list_command(here: AppSession, limit: int) -> Outcome:
+    """List recent deliveries and their status."""
+    deliveries = await list_deliveries(here.call, limit=limit)
+    if not deliveries:
+        is_off = here.app.settings.webhook_url is None
+        off = "; webhooks are off, since there is no webhook_url" if is_off else ""
+        return Outcome([], [f"No deliveries yet{off}."])
+    heads = ("id", "when (UTC)", "event", "")
+    table = plain_table(*map(unwrapped, heads), figures("tries"), Column(overflow="fold"))
+    for delivery in deliveries:
+        when = Text(f"{delivery.at:%m-%d %H:%M:%S}", style="dim")
+        tries, error = str(delivery.attempt), Text(delivery.error or "")
+        table.add_row(
+            delivery.id, when, delivery.event, _STATUS_STYLES[delivery.status], tries, error
+        )
+    return Outcome([_delivery_json(delivery) for delivery in deliveries], [table])
+
+
+@app_command()
+async def test_command(here: AppSession) -> Outcome:
+    """Send a test notification and report the delivery status.
+
+    Exits with code 1 if it was not delivered.
+    """
+    return _sent(await send_test_notification(_require_webhook(here)))
+
+
+@app_command(click.argument("message", metavar="ID"))
+async def retry_command(here: AppSession, message: str) -> Outcome:
+    """Redeliver a notification with the same id and report the status.
+
+    If it fails, delivery is retried for another day and the exit code is 1.
+    """
+    return _sent(await retry_delivery(_require_webhook(here), message))
+
+
+@app_command(click.argument("subject", metavar="[PLAN|RUN]", required=False))
+async def revoke_links_command(here: AppSession, subject: str | None) -> Outcome:
+    """Revoke the links in messages that ask for a decision, of one plan or run or of all."""
+    subject_id = await resolve_plan_or_run(here.call, subject) if subject else None
+    count = await revoke_action_links(here.call, subject_id)
+    noun = "message" if count == 1 else "messages"
+    return Outcome(
+        {"revoked": count}, [f"The links of {count} {noun} are revoked; nothing is decided."]
+    )
+
+
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    commands={
+        "list": list_command,
+        "test": test_command,
+        "retry": retry_command,
+        "revoke-links": revoke_links_command,
+    },
+)
 @click.pass_context
 def group(context: click.Context) -> None:
     """Webhook deliveries: list, test, retry.
@@ -35,99 +89,25 @@ def group(context: click.Context) -> None:
     Without a subcommand, lists recent deliveries.
     """
     if context.invoked_subcommand is None:
-        context.invoke(list_command, limit=20, as_json=False)
+        context.invoke(list_command)
 
 
-@group.command("list")
-@limit_option(20)
-@json_option
-@database_options
-def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
-    """List recent deliveries and their status."""
-    settings = load_settings(flags)
-    deliveries = run_in_app(settings, lambda here: list_deliveries(here.call, limit=limit))
-    if as_json:
-        print_json([_delivery_json(delivery) for delivery in deliveries])
-        return
-    if not deliveries:
-        off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
-        click.echo(f"No deliveries yet{off}.")
-        return
-    table = plain_table("id", "when (UTC)", "event", "", no_wrap=True)
-    table.add_column("tries", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for delivery in deliveries:
-        when = Text(f"{delivery.at:%m-%d %H:%M:%S}", style="dim")
-        tries, error = str(delivery.attempt), Text(delivery.error or "")
-        table.add_row(
-            delivery.id, when, delivery.event, _STATUS_STYLES[delivery.status], tries, error
-        )
-    get_console().print(table)
-
-
-@group.command("test")
-@json_option
-@database_options
-def test_command(*, as_json: bool, **flags: object) -> None:
-    """Send a test notification and report the delivery status.
-
-    Exits with code 1 if it was not delivered.
-    """
-    _send(load_settings(flags), send_test_notification, as_json=as_json)
-
-
-@group.command("retry")
-@click.argument("message", metavar="ID")
-@json_option
-@database_options
-def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
-    """Redeliver a notification with the same id and report the status.
-
-    If it fails, delivery is retried for another day and the exit code is 1.
-    """
-    _send(load_settings(flags), lambda call: retry_delivery(call, message), as_json=as_json)
-
-
-@group.command("revoke-links")
-@click.argument("subject", metavar="[PLAN|RUN]", required=False)
-@json_option
-@database_options
-def revoke_links_command(*, subject: str | None, as_json: bool, **flags: object) -> None:
-    """Revoke the links in messages that ask for a decision, of one plan or run or of all."""
-
-    async def revoke(here: AppSession) -> int:
-        subject_id = await resolve_plan_or_run(here.call, subject) if subject else None
-        return await revoke_action_links(here.call, subject_id)
-
-    count = run_in_app(load_settings(flags), revoke)
-    if as_json:
-        print_json({"revoked": count})
-    else:
-        noun = "message" if count == 1 else "messages"
-        click.echo(f"The links of {count} {noun} are revoked; nothing is decided.")
-
-
-def _send(
-    settings: Settings, act: Callable[[RequestContext], Awaitable[Delivery]], *, as_json: bool
-) -> None:
-    if settings.webhook_url is None:
+def _require_webhook(here: AppSession) -> RequestContext:
+    if here.app.settings.webhook_url is None:
         raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
-    sent = run_in_app(settings, lambda here: act(here.call))
-    if as_json:
-        print_json(_delivery_json(sent))
-    else:
-        get_console().print(_describe_delivery(sent))
-    sys.exit(int(sent.status is not DeliveryStatus.DELIVERED))
+    return here.call
 
 
-def _describe_delivery(sent: Delivery) -> Text:
+def _sent(sent: Delivery) -> Outcome:
+    is_delivered = sent.status is DeliveryStatus.DELIVERED
     what = "the test" if sent.event == NotificationKind.TEST else sent.event
-    if sent.status is DeliveryStatus.DELIVERED:
-        return Text(f"✓ {what} arrived ({sent.answered})", style="green")
-    return Text.assemble(
-        (f"✗ {what} did not arrive: {sent.error or 'another process is delivering it'}", "red"),
-        f"\n  {sent.id}",
+    why = sent.error or "another process is delivering it"
+    lines = (
+        [Text(f"✓ {what} arrived ({sent.answered})", style="green")]
+        if is_delivered
+        else [Text(f"✗ {what} did not arrive: {why}", style="red"), Text(f"  {sent.id}")]
     )
+    return Outcome(_delivery_json(sent), lines, exit_code=int(not is_delivered))
 
 
 def _delivery_json(delivery: Delivery) -> dict[str, object]:

@@ -22,12 +22,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
-from waybook.cli.commands.anchoring import summary, verify_all
+from waybook.cli.commands.anchoring import Verdicts, summary, verify_all
 from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
     FAST,
@@ -109,9 +108,9 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
         scene.lines.clear()
         clock.pace = FAST if fast else SLOW_RUN
         board = await _perform(scene, console, _RUN_PART, live=live)
-        verdicts = [org_verdict.verdict for org_verdict in await verify_all(scene.call, bar=False)]
+        verdicts = await verify_all(scene.call, bar=False)
         await _print_summary(console, scene, board, verdicts, keep=keep)
-    sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
+    sys.exit(0 if all(verdict.ok for _, verdict in verdicts) else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ async def _print_summary(
     console: Console,
     scene: DemoContext,
     board: RunDetail,
-    verdicts: list[AuditVerdict],
+    verdicts: Verdicts,
     *,
     keep: bool,
 ) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from waybook.app.queries.audit import SubjectAsOf, event_label, step_title, steps_in_order
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
-from waybook.cli.terminal.console import plain_table
+from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.changes import Row
 from waybook.dag.model import ProgressStatus, RunState
 from waybook.json_values import Body
@@ -18,13 +18,9 @@ _DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedba
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
-    table = plain_table()
-    if not one_plan:
-        table.add_column("plan", no_wrap=True, style="dim")
-    table.add_column("seq", justify="right", no_wrap=True)
-    table.add_column("time (UTC)", no_wrap=True, style="dim")
-    table.add_column("who", no_wrap=True)
-    table.add_column("did what")
+    plan = [] if one_plan else [unwrapped("plan", style="dim")]
+    time = unwrapped("time (UTC)", style="dim")
+    table = plain_table(*plan, figures("seq"), time, unwrapped("who"), "did what")
     for entry in entries:
         subject = [] if one_plan else [str(entry["subjectId"])[:13]]
         when = str(entry["at"])[:19].replace("T", " ")
@@ -75,11 +71,7 @@ def _step_then(step: Row) -> ProgressStatus:
 
 
 def _run_steps_then(then: SubjectAsOf) -> Table:
-    table = plain_table()
-    table.add_column("step")
-    table.add_column("status", no_wrap=True)
-    table.add_column("jobs done", justify="right", no_wrap=True)
-    table.add_column("failed", justify="right", no_wrap=True)
+    table = plain_table("step", unwrapped("status"), figures("jobs done"), figures("failed"))
     for step_id, row in then.rows.get("stage_step", {}).items():
         done = f"{row['done']} of {row['total']}"
         look = PROGRESS_STYLES[_step_then(row)]
@@ -88,12 +80,8 @@ def _run_steps_then(then: SubjectAsOf) -> Table:
 
 
 def _steps_then(then: SubjectAsOf) -> Table:
-    table = plain_table()
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("step")
-    table.add_column("status", no_wrap=True)
-    table.add_column("try", justify="right", no_wrap=True)
-    table.add_column("by", no_wrap=True, style="dim")
+    by = unwrapped("by", style="dim")
+    table = plain_table(figures("#"), "step", unwrapped("status"), figures("try"), by)
     for _, row in steps_in_order(then.rows):
         look = STEP_STYLES[StepStatus(str(row["status"]))]
         holder = row["held_session"] or row["held_by"] or ""

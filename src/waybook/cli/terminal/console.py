@@ -9,21 +9,14 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from rich.cells import cell_len
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    Group,
-    JustifyMethod,
-    OverflowMethod,
-    RenderableType,
-)
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from waybook.core.durations import format_age
@@ -74,23 +67,25 @@ class SafeConsole(Console):
             yield segment if is_plain else Segment(escape_hidden(text), style)
 
 
-def plain_table(
-    *headings: str,
-    no_wrap: bool = False,
-    overflow: OverflowMethod = "ellipsis",
-    show_header: bool = True,
-) -> Table:
+def unwrapped(heading: str = "", **options: Any) -> Column:  # noqa: ANN401 - as in rich
+    """Return a column whose cells have one line, which is cut if it is too long."""
+    return Column(heading, no_wrap=True, **options)
+
+
+def figures(heading: str = "") -> Column:
+    return unwrapped(heading, justify="right")
+
+
+def plain_table(*columns: Column | str, show_header: bool = True) -> Table:
     """Return a table without borders. More columns can be added to it."""
-    table = Table(
+    return Table(
+        *columns,
         box=None,
         padding=(0, 2, 0, 0),
         pad_edge=False,
         header_style="bold",
         show_header=show_header,
     )
-    for heading in headings:
-        table.add_column(heading, no_wrap=no_wrap, overflow=overflow)
-    return table
 
 
 def column_widths(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> list[int]:
@@ -107,10 +102,11 @@ def fitted_table(
     taken = column_widths(headings, rows)
     others = sum(taken) - taken[1] + 2 * len(headings)
     taken[1] = min(taken[1], max(least, width - others))
-    table = plain_table()
-    for heading, cells in zip(headings, taken, strict=True):
-        justify: JustifyMethod = "right" if heading == "version" else "left"
-        table.add_column(heading, no_wrap=True, width=cells, justify=justify)
+    columns = [
+        unwrapped(heading, width=cells, justify="right" if heading == "version" else "left")
+        for heading, cells in zip(headings, taken, strict=True)
+    ]
+    table = plain_table(*columns)
     for row in rows:
         table.add_row(*row)
     return table

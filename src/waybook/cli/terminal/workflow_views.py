@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
-from waybook.cli.terminal.console import SafeConsole, one_line, plain_table
+from waybook.cli.terminal.console import SafeConsole, figures, one_line, plain_table, unwrapped
 from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Report, StageReport, StepReport
 from waybook.dag.progress.structure import Map, StageMap
@@ -68,11 +68,9 @@ def stage_progress_text(stage: StageReport) -> str:
 
 
 def _report_steps(steps: list[StepReport], width: int) -> Table:
-    table = plain_table(show_header=False)
-    table.add_column(width=1)
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 44))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    name_column = unwrapped(max_width=max(12, width - 44))
+    columns = (Column(width=1), name_column, unwrapped(), unwrapped(style="dim"))
+    table = plain_table(*columns, show_header=False)
     for step in steps:
         look = PROGRESS_STYLES[step["status"]]
         quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
@@ -111,11 +109,10 @@ def _map_heading(stage: StageMap) -> Text:
 
 def _map_steps(stage: StageMap, width: int) -> Table:
     roots, leaves = set(stage["roots"]), set(stage["leaves"])
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_column(width=4, justify="right", style="dim")
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 30))
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, style="dim")
+    number_column = Column(width=4, justify="right", style="dim")
+    name_column = unwrapped(max_width=max(12, width - 30))
+    columns = (number_column, name_column, figures(), unwrapped(style="dim"))
+    table = plain_table(*columns, show_header=False)
     for number, key in enumerate(stage["order"], start=1):
         place = [word for word, keys in (("root", roots), ("leaf", leaves)) if key in keys]
         table.add_row(str(number), key, _count(stage["expected"], key), ", ".join(place))
