@@ -8,7 +8,7 @@ from plan_builders import ANN, BOB, NOON, make_context, make_new_plan, make_new_
 from plan_invariants import check_state
 from waybook.core.changes import Change, Row, Rows, replay
 from waybook.errors import InvalidStepReference, NotModifiable
-from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
+from waybook.plan.copy import CopiedPlan, copy_plan
 from waybook.plan.create import create
 from waybook.plan.draft import Decision
 from waybook.plan.model import BranchAction, NewCondition, Plan, PlanStatus, StepStatus
@@ -57,11 +57,11 @@ class History:
         self,
         seq: int | None = None,
         up_to: int | None = None,
-        options: CopyOptions = CopyOptions(),  # noqa: B008 - it is frozen
+        name: str | None = None,
     ) -> Decision[Plan]:
         last = seq or len(self.entries)
         source = CopiedPlan(id=self.plan.id, seq=last, rows=self.rows(seq), up_to_step=up_to)
-        return copy_plan(source, options, make_context(BOB, minutes=60))
+        return copy_plan(source, make_context(BOB, minutes=60), name=name)
 
 
 def rows_of(decision: Decision[object]) -> Rows:
@@ -159,7 +159,7 @@ def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
 
 
 def test_name_option_sets_the_name_of_the_copied_plan() -> None:
-    made = History().copied(options=CopyOptions(name="Lakes"))
+    made = History().copied(name="Lakes")
     (row,) = rows_of(made)["plan"].values()
     assert row["name"] == "Lakes"
     assert (row["created_by"], made.plan.created_at) == ("bob", make_context(minutes=60).now)

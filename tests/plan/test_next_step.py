@@ -15,10 +15,6 @@ from waybook.core.decision_context import Actor
 from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import RemoveStep, modify
 from waybook.plan.next_step import (
-    AwaitingReview,
-    NothingPending,
-    PlanComplete,
-    PlanFailed,
     StepReady,
     held_step,
     next_step,
@@ -40,23 +36,23 @@ def test_first_claim_of_a_step_sets_the_plan_to_executing() -> None:
 
 
 def test_next_step_of_a_closed_plan_reports_the_outcome() -> None:
-    assert next_step(make_plan(make_step(S.COMPLETED)), make_context()).reply == PlanComplete()
-    failed = make_plan(make_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
-    assert next_step(failed, make_context()).reply == PlanFailed("Enough.")
+    completed = make_plan(make_step(S.COMPLETED))
+    assert next_step(completed, make_context()).reply is PlanStatus.COMPLETED
+    failed = make_plan(make_step(), status=PlanStatus.FAILED)
+    assert next_step(failed, make_context()).reply is PlanStatus.FAILED
 
 
 def test_next_step_during_review_returns_awaiting_review() -> None:
     plan = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
     decided = next_step(plan, make_context())
-    assert decided.reply == AwaitingReview()
+    assert decided.reply is PlanStatus.AWAITING_REVIEW
     assert decided.entries == ()
 
 
 def test_next_step_of_a_plan_without_steps_returns_no_step() -> None:
     plan = make_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
-    assert empty.status is PlanStatus.PLANNING
-    assert next_step(empty, make_context()).reply == NothingPending((), ())
+    assert next_step(empty, make_context()).reply is PlanStatus.PLANNING
 
 
 def test_next_step_returns_the_held_step_to_the_session() -> None:
@@ -109,8 +105,7 @@ def test_step_can_go_to_any_caller_after_modify_decision(actor: Actor) -> None:
     ready = taken(back, actor)
     assert (ready.step.order, ready.step.attempt, ready.resumed) == (1, 2, True)
     assert ready.step.held_by == actor.user
-    assert ready.text is not None
-    assert ready.text.instructions.endswith("User feedback: Again.")
+    assert back.texts[ready.step.id].instructions.endswith("User feedback: Again.")
 
 
 def test_next_step_updates_last_seen_time_without_an_audit_entry() -> None:

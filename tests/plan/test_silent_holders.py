@@ -19,13 +19,7 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, Channel
 from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import RetryStep, modify
-from waybook.plan.next_step import (
-    NothingPending,
-    PlanComplete,
-    ReplacedHolder,
-    StepReady,
-    next_step,
-)
+from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
@@ -44,7 +38,7 @@ def asked(plan: Plan, actor: Actor, minutes: float) -> object:
 def test_step_of_inactive_holder_goes_to_the_next_caller() -> None:
     taken = next_step(held_by_ann(), make_context(BOB, minutes=31))
     assert isinstance(taken.reply, StepReady)
-    assert taken.reply.replaced == ReplacedHolder(ANN.user, ANN.session, attempt=1, minutes=31)
+    assert taken.reply.taken_over == (held_by_ann().step(step_id(1)), timedelta(minutes=31))
     step = taken.plan.step(step_id(1))
     assert (step.held_by, step.attempt, step.silent_holders) == (BOB.user, 2, 1)
     assert step.in_progress_since == NOON + timedelta(minutes=31)
@@ -54,22 +48,22 @@ def test_step_of_inactive_holder_goes_to_the_next_caller() -> None:
 
 
 def test_held_step_cannot_be_claimed_before_the_stall_threshold() -> None:
-    assert isinstance(asked(held_by_ann(), BOB, 30), NothingPending)
+    assert asked(held_by_ann(), BOB, 30) is PlanStatus.EXECUTING
     assert isinstance(asked(held_by_ann(stall_seconds=60), BOB, 2), StepReady)
     seen = NOON + timedelta(minutes=20)
-    assert isinstance(asked(held_by_ann(last_seen_at=seen), BOB, 45), NothingPending)
+    assert asked(held_by_ann(last_seen_at=seen), BOB, 45) is PlanStatus.EXECUTING
 
 
 def test_inactive_holder_that_calls_again_keeps_step_and_attempt() -> None:
     same = next_step(held_by_ann(), make_context(ANN, minutes=45))
     assert isinstance(same.reply, StepReady)
-    assert same.reply.replaced is None
+    assert same.reply.taken_over is None
     assert same.plan.step(step_id(1)).attempt == 1
 
 
 def test_holder_asking_for_another_step_gets_a_different_step() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
-    assert isinstance(reply, NothingPending)
+    assert reply is PlanStatus.EXECUTING
 
 
 def test_pending_steps_are_claimed_before_steps_of_inactive_holders() -> None:
@@ -98,7 +92,7 @@ def test_step_fails_after_the_maximum_number_of_inactive_holders(limit: int | No
         assert plan.step(step_id(1)).held_by == agent.user
     decided = next_step(plan, make_context(BOB, minutes=31 * most))
     plan = decided.plan
-    assert isinstance(decided.reply, PlanComplete)
+    assert decided.reply is PlanStatus.COMPLETED
     assert events_of(decided) == ["step_failed"]
     failed = plan.step(step_id(1))
     assert failed.status is S.FAILED

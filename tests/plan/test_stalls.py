@@ -17,7 +17,7 @@ from plan_builders import (
 )
 from waybook.plan.model import BranchAction, DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import FailStep, modify
-from waybook.plan.next_step import NothingPending, next_step
+from waybook.plan.next_step import next_step
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
     detect_stalled_steps,
@@ -97,8 +97,7 @@ def test_repeated_or_early_stall_detection_writes_nothing() -> None:
 
 def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
-    assert isinstance(woken.reply, NothingPending)
-    assert woken.plan.status is PlanStatus.EXECUTING
+    assert woken.reply is woken.plan.status is PlanStatus.EXECUTING
     assert woken.entries[0].details == {"action": "resumed"}
 
 

@@ -7,15 +7,11 @@ from plan_builders import ANN, BOB, NOON, PAT
 from run_env import RunEnv, make_run, make_stage_run
 from run_row_store import LEASE
 from waybook.core.decision_context import Actor, Channel
-from waybook.dag.model import JobStatus, JobType, Strategy
+from waybook.dag.model import JobStatus, JobType, RunState, Strategy
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.run.next_job import (
-    AttemptsExhausted,
     AwaitingFeedback,
     JobReady,
-    NothingReady,
-    OpenJobs,
-    RunComplete,
     StageFailed,
     next_job,
 )
@@ -74,7 +70,7 @@ def test_jobs_are_claimed_in_step_order_without_duplicates() -> None:
 def test_claim_with_a_model_returns_only_jobs_of_that_model() -> None:
     world = make_run(make_stage_run(make_step("a")))
     assert world.claim(BOB, "beta").model == "beta"
-    assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
+    assert world.ask(BOB, "beta", another=True) is RunState.IN_PROGRESS
     assert world.claim(PAT).model == "alpha"
 
 
@@ -97,7 +93,7 @@ def test_claim_never_returns_a_job_that_another_user_holds() -> None:
         world.moment(Actor("bob", Channel.MCP, "main")),
         held=held,
         candidate=world.records.free(),
-        open_jobs=(),
+        is_open=False,
     )
     assert isinstance(decided.reply, JobReady)
     assert decided.reply.job.id != held.id
@@ -118,7 +114,7 @@ def test_job_with_an_expired_lease_goes_to_the_next_caller() -> None:
     world = single_job()
     world.claim(ANN)
     world.pass_time(LEASE)
-    assert isinstance(world.ask(BOB), NothingReady)
+    assert world.ask(BOB) is RunState.IN_PROGRESS
     world.pass_time(timedelta(seconds=1))
     job = world.claim(BOB)
     assert (job.attempt, job.tries, job.held_by) == (2, 2, "bob")
@@ -131,7 +127,7 @@ def test_heartbeat_extends_the_lease_of_a_job() -> None:
     world.pass_time(LEASE)
     world.ask(ANN)
     world.pass_time(LEASE)
-    assert isinstance(world.ask(BOB), NothingReady)
+    assert world.ask(BOB) is RunState.IN_PROGRESS
 
 
 def test_claiming_a_job_after_a_failure_records_no_previous_holder() -> None:
@@ -147,9 +143,9 @@ def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert world.claim(BOB).attempt == attempt
         world.pass_time()
-    reply = world.ask(ANN)
-    assert isinstance(reply, AttemptsExhausted)
-    job = world.job(reply.job)
+    (job,) = world.jobs("a")
+    assert world.ask(ANN) is None
+    job = world.job(job)
     assert (job.status, job.attempt) == (J.RETRY_LOOP_FAILED, MAX_ATTEMPTS)
     assert job.completed_at == world.records.now
     assert job.error == "the last holder's lease expired and no attempts are left"
@@ -158,12 +154,10 @@ def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
     assert world.ask(ANN) == StageFailed("only", ("a",))
 
 
-def test_get_next_job_lists_open_jobs_if_all_are_held() -> None:
+def test_run_is_in_progress_if_all_open_jobs_are_held() -> None:
     world = single_job()
     job = world.claim(ANN)
-    assert world.ask(BOB) == NothingReady(
-        (OpenJobs(stage="only", step_key="a", status=J.PROCESSING, model="alpha", count=1),)
-    )
+    assert world.ask(BOB) is RunState.IN_PROGRESS
     assert world.job(job).held_by == "ann"
 
 
@@ -212,7 +206,7 @@ def test_failed_stage_is_reported_before_stage_awaiting_feedback(slug: str) -> N
 def test_get_next_job_reports_run_complete_after_last_stage() -> None:
     world = single_job()
     world.work()
-    assert world.ask() == RunComplete()
+    assert world.ask() is RunState.COMPLETED
 
 
 def test_regeneration_job_of_a_completed_run_can_be_claimed() -> None:
@@ -220,9 +214,9 @@ def test_regeneration_job_of_a_completed_run_can_be_claimed() -> None:
     world.work()
     new_job = world.regenerate(world.documents("a")[0].id)
     assert world.claim(BOB).id == new_job.id
-    assert isinstance(world.ask(ANN), NothingReady)
+    assert world.ask(ANN) is RunState.IN_PROGRESS
     world.fail(world.job(new_job), retryable=False)
-    assert world.ask() == RunComplete()
+    assert world.ask() is RunState.COMPLETED
 
 
 def test_get_next_job_returns_only_jobs_of_the_requested_type() -> None:

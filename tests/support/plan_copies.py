@@ -6,7 +6,7 @@ from plan_builders import BOB, make_context
 from plan_invariants import check_state, known_rows, rows_of
 from waybook.core.changes import Rows, replay
 from waybook.errors import NotModifiable
-from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
+from waybook.plan.copy import CopiedPlan, copy_plan
 from waybook.plan.model import DONE_STEP, Plan, StepStatus
 
 
@@ -28,7 +28,7 @@ def check_copies(plans: Iterable[Plan]) -> int:
 
 def _check_copy(plan: Plan, up_to: int | None) -> None:
     source = CopiedPlan(id=plan.id, seq=plan.seq, rows=_rows(plan), up_to_step=up_to)
-    decision = copy_plan(source, CopyOptions(), make_context(BOB))
+    decision = copy_plan(source, make_context(BOB))
     copy = decision.plan
     check_state(copy)
     (entry,) = decision.entries

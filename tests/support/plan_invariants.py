@@ -146,8 +146,8 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
     # A condition added the step in this call.
     if was is None:
         assert step.attempt == 1
-    elif ready.replaced is not None:
-        assert was.held_by == ready.replaced.user
+    elif ready.taken_over is not None:
+        assert was == ready.taken_over[0]
         assert step.attempt == was.attempt + 1
     else:
         assert was.status is StepStatus.PENDING or was.held_by in {None, who}

@@ -39,9 +39,10 @@ from waybook.plan.modify import (
     modify,
 )
 from waybook.plan.next_step import next_step
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall
-from waybook.plan.submit import Submission, submit, submit_and_take_next
+from waybook.plan.submit import Submission, submit
 
 #: Users who make the explored calls: two agents, and a person who may decide reviews.
 ACTORS = (ANN, BOB, PAT._replace(reviews=True, principal="pat"))
@@ -120,9 +121,9 @@ class Shape:
         for result in self.results_of(name)[: None if is_open else 1]:
             done = Submission(result_summary=result, attempt=step.attempt)
             yield "ann", partial(submit, plan, step.id, done, ann)
-            yield "ann", partial(submit_and_take_next, plan, step.id, done, ann)
+            yield "ann", partial(submit, plan, step.id, done, ann, DEFAULT_STALL_THRESHOLD)
         late = Submission(result_summary="plain", attempt=step.attempt - 1)
-        yield "bob", partial(submit_and_take_next, plan, step.id, late, bob)
+        yield "bob", partial(submit, plan, step.id, late, bob, DEFAULT_STALL_THRESHOLD)
         yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
         for result in self.reviewed.get(name, (None,))[: None if is_open else 1]:
             request = ReviewRequest(

@@ -20,7 +20,7 @@ from waybook.json_values import Json
 from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job, regenerate, retry_failed
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
-from waybook.run.next_job import AttemptsExhausted, JobReady, NextJob, next_job
+from waybook.run.next_job import JobReady, NextJob, next_job
 from waybook.run.start import give_feedback, new_run, start_open_stage
 from waybook.run.submit import (
     JobDone,
@@ -109,13 +109,14 @@ class RunEnv:
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
-        open_jobs = () if held or candidate else records.open_counts()
-        arguments = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
-        return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
+        moment, is_open = self.moment(who), bool(records.open())
+        return self.keep(
+            next_job(self.run, self.chart, moment, held=held, candidate=candidate, is_open=is_open)
+        )
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
         reply = self.ask(who, model, another=another)
-        while isinstance(reply, AttemptsExhausted):
+        while reply is None:
             reply = self.ask(who, model, another=another)
         assert isinstance(reply, JobReady), reply
         return reply.job
@@ -179,7 +180,7 @@ class RunEnv:
     def regenerate(self, document_id: str) -> Job:
         latest = self.records.latest(document_id)
         job = self.job(latest.job_id)
-        return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
+        return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT)))[0]
 
     def render(self, most: int = 20) -> int:
         waiting = self.records.to_render()[:most]
@@ -194,7 +195,8 @@ class RunEnv:
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
         """Claim this job, even if it is not the next one."""
         moment, before = self.moment(who), self.job(job)
-        decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
+        dag = self.chart
+        decision = next_job(self.run, dag, moment, held=None, candidate=before, is_open=False)
         reply = self.keep(decision)
         assert isinstance(reply, JobReady)
         return reply.job

@@ -4,7 +4,6 @@ The name of a method is short for the name of the query that it replaces: `held`
 `free` for `free_job`, and so on.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +17,6 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.report import AvailableDocument
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
-from waybook.run.next_job import OpenJobs
 from waybook.run.stages import lists_row
 
 #: Time without a heartbeat after which another agent can claim a job.
@@ -97,14 +95,6 @@ class RunRowStore:
             for job in self.jobs.values()
             if job.completed_at is None and job.job_type is not JobType.RENDER
         ]
-
-    def open_counts(self) -> tuple[OpenJobs, ...]:
-        """Return the numbers of jobs that have not ended, by step, status and model."""
-        counts = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
-        return tuple(
-            OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
-            for (stage, key, status, model), count in counts.items()
-        )
 
     def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
         jobs = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)

@@ -170,7 +170,7 @@ def _work(
 ) -> Iterator[Call]:
     run, compiled_dag, attempt = records.run, records.chart, job.attempt
     if job.completed_at is None and records.is_free(job):
-        claim = partial(next_job, run, compiled_dag, context, held=None, open_jobs=())
+        claim = partial(next_job, run, compiled_dag, context, held=None, is_open=False)
         yield partial(claim, candidate=job)
     fail = partial(fail_job, run, compiled_dag, job, error="no luck", context=context)
     version = 1 if job.document is None else records.latest(job.document).version + 1

@@ -19,9 +19,10 @@ from plan_state_space import (
 from waybook.core.decision_context import DecisionContext, ReviewPolicy
 from waybook.plan.draft import Decision
 from waybook.plan.model import CLOSED_PLAN, DecisionKind, Plan, PlanStatus, Step, StepType
-from waybook.plan.next_step import AwaitingReview, NothingPending, StepReady, next_step
+from waybook.plan.next_step import StepReady, next_step
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.submit import Submission, submit_and_take_next
+from waybook.plan.submit import Submission, submit
 
 #: Maximum number of turns of an agent, which is more than any of these plans needs.
 MAX_TURNS = 100
@@ -78,9 +79,9 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
                 # other review first.
                 return decide(plan, DecisionKind.APPROVE, person).plan
             return with_heartbeats(_work(shape, plan, agent, step))
-        case AwaitingReview():
+        case PlanStatus.AWAITING_REVIEW:
             return decide(plan, DecisionKind.APPROVE, person).plan
-        case NothingPending():
+        case PlanStatus.EXECUTING:
             return later(plan)
         case _:
             return plan
@@ -93,7 +94,7 @@ def _work(shape: Shape, plan: Plan, agent: DecisionContext, step: Step) -> Decis
         return request_review(plan, step.id, request, agent)
     result = shape.results_of(step.id)[0]
     done = Submission(result_summary=result, attempt=step.attempt)
-    return submit_and_take_next(plan, step.id, done, agent)
+    return submit(plan, step.id, done, agent, DEFAULT_STALL_THRESHOLD)
 
 
 def _needs_review(shape: Shape, step: Step) -> bool:

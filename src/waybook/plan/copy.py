@@ -41,16 +41,16 @@ class CopiedPlan:
     up_to_step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyOptions:
-    """Values that replace those of the original plan. None keeps the original value."""
-
-    name: str | None = None
-    skill_execution_id: str | None = None
-
-
-def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext) -> Decision[Plan]:
+def copy_plan(
+    source: CopiedPlan,
+    context: DecisionContext,
+    *,
+    name: str | None = None,
+    skill_execution_id: str | None = None,
+) -> Decision[Plan]:
     """Create a plan with the steps, conditions and completed results of another plan.
+
+    By default, the copy is named after the original plan.
 
     Raises:
         InvalidStepReference: `up_to_step` is not a position of the plan.
@@ -79,7 +79,7 @@ def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext
                 "get_plan_status", {"planId": source.id}, "See the steps, then choose upToStep."
             ),
         )
-    new = _new_plan(source, options)
+    new = _new_plan(source, name, skill_execution_id)
     blank = blank_plan(new, PlanId(context.new_id()), context)
     status = PlanStatus.EXECUTING if carried else PlanStatus.PLANNING
     origin: Row = {"copied_from": source.id, "copied_seq": source.seq}
@@ -102,17 +102,17 @@ def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext
     return draft.decide(draft.plan)
 
 
-def _new_plan(source: CopiedPlan, options: CopyOptions) -> NewPlan:
+def _new_plan(source: CopiedPlan, name: str | None, skill_execution_id: str | None) -> NewPlan:
     (old,) = source.rows["plan"].values()
-    name = f"{str(old['name'])[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
+    copied_name = f"{str(old['name'])[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
     budget = cast("dict[str, int | None] | None", old.get("budget"))
     return NewPlan(
-        name=options.name or name,
+        name=name or copied_name,
         research_question=str(old["research_question"]),
         steps=(),
         formatting_notes=cast("str | None", old.get("formatting_notes")),
         stall_seconds=cast("int | None", old.get("stall_seconds")),
-        skill_execution_id=options.skill_execution_id,
+        skill_execution_id=skill_execution_id,
         budget=Budget(**budget) if budget else None,
         sequential=bool(old.get("sequential")),
     )

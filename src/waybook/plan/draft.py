@@ -32,12 +32,17 @@ from waybook.plan.model import (
     move_plan,
     move_step,
 )
-from waybook.plan.new_conditions import build_condition
-from waybook.plan.ordering import renumber, replace_ids, resolve_dependencies, resolve_reference
+from waybook.plan.new_conditions import resolve_positions
+from waybook.plan.ordering import replace_ids, resolve_dependencies, resolve_reference
 
 #: A condition stores the steps that it may add. It always stores these fields of a step, even
 #: without a value.
 _ALWAYS_STORED = frozenset({"type", "instructions", "title", "stall_seconds", "result_schema"})
+
+#: Fields that a `Condition` takes over from its `NewCondition`.
+_KEPT_CONDITION_FIELDS = {f.name for f in fields(NewCondition)} & {
+    f.name for f in fields(Condition)
+}
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
@@ -227,9 +232,10 @@ class Draft(BaseDraft):
         ]
         ids = [step.id for step in made]
         steps = tuple(replace_ids(steps, lambda step_id: resolve_reference(step_id, ids)))
-        moved = renumber(self.plan.steps, after, len(made))
-        made = resolve_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
-        for step in moved[after:]:
+        before, behind = self.plan.steps[:after], self.plan.steps[after:]
+        behind = tuple(step._replace(order=step.order + len(made)) for step in behind)
+        made = resolve_dependencies(made, steps, (*before, *made, *behind))
+        for step in behind:
             self.note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
         texts = {
             step.id: StepText(
@@ -241,7 +247,7 @@ class Draft(BaseDraft):
         }
         for step in made:
             self.insert(Entity.STEP, step.id, step_row(step, texts[step.id]))
-        self._with_steps((*moved[:after], *made, *moved[after:]))
+        self._with_steps((*before, *made, *behind))
         self.plan = self.plan._replace(texts={**self.plan.texts, **texts})
         for step, new in zip(made, steps, strict=True):
             for condition in new.conditions:
@@ -249,14 +255,13 @@ class Draft(BaseDraft):
         return ids
 
     def add_condition(self, new: NewCondition, step_id: StepId) -> None:
-        condition = build_condition(
-            new,
-            condition_id=ConditionId(self.moment.new_uuid()),
-            step_id=step_id,
-            position=self.next_position(),
-            ids=[step.id for step in self.plan.steps],
+        ids = [step.id for step in self.plan.steps]
+        resolved = resolve_positions(new, ids, ids.index(step_id) + 1)
+        kept = {name: getattr(resolved, name) for name in _KEPT_CONDITION_FIELDS}
+        condition_id, position = ConditionId(self.moment.new_uuid()), self.next_position()
+        self.insert_condition(
+            Condition(id=condition_id, step_id=step_id, position=position, **kept)
         )
-        self.insert_condition(condition)
 
     def insert_condition(self, condition: Condition) -> None:
         self.insert(Entity.CONDITION, condition.id, condition_row(condition))

@@ -1,5 +1,6 @@
 """Applies a list of changes to a plan's steps: all of them or none."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from waybook.core.changes import Event
@@ -33,73 +34,225 @@ from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.submit import stale_attempt
 
-
-@dataclass(frozen=True, slots=True)
-class SetTitle:
-    step_id: StepId
-    title: str | None
+S = StepStatus
 
 
-@dataclass(frozen=True, slots=True)
-class SetDependencies:
-    step_id: StepId
-    depends_on: tuple[int, ...]
+class Modification(ABC):
+    @abstractmethod
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        """Apply the modification to the plan, and return the details for the audit."""
 
 
 @dataclass(frozen=True, slots=True)
-class SetBudget:
-    budget: Budget | None
-
-
-@dataclass(frozen=True, slots=True)
-class AddSteps:
+class AddSteps(Modification):
     steps: tuple[NewStep, ...]
     after: int | None = None
 
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        if not self.steps:
+            raise InvalidInput("add_steps needs at least one step", argument="steps")
+        before = len(draft.plan.steps)
+        check_size(before + len(self.steps))
+        after = insertion_point(draft.plan, self.after)
+        added = draft.add_steps(self.steps, after=after)
+        return {
+            "action": "add_steps",
+            "stepIds": list[Json](added),
+            "insertAfterOrder": after,
+            "scope": {"before": before, "added": len(added), "after": before + len(added)},
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class RemoveStep:
-    step_id: StepId
-
-
-@dataclass(frozen=True, slots=True)
-class ReorderSteps:
+class ReorderSteps(Modification):
     step_ids: tuple[StepId, ...]
 
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        draft.reorder(validate_order(draft.plan, list(self.step_ids)))
+        return {"action": "reorder_steps", "stepIds": list(self.step_ids)}
+
 
 @dataclass(frozen=True, slots=True)
-class UpdateInstructions:
+class SetBudget(Modification):
+    budget: Budget | None
+
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        draft.set_budget(self.budget)
+        return {"action": "set_budget", "budget": self.budget.as_json() if self.budget else None}
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPlan(Modification):
+    reason: str
+
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        draft.set_plan(fail_reason=self.reason, canceled=True)
+        draft.move_plan(PlanStatus.FAILED)
+        return {"action": "cancel_plan", "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class StepModification(Modification):
     step_id: StepId
+
+    def apply(self, draft: Draft) -> dict[str, Json]:
+        step = next((s for s in draft.plan.steps if s.id == self.step_id), None)
+        if step is None:
+            raise InvalidStepReference(
+                "there is no such step in this plan",
+                next_call=status_call(draft.plan, "See the plan's steps and their ids."),
+                stepId=self.step_id,
+            )
+        return self.apply_to(step, draft)
+
+    @abstractmethod
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        """Apply the modification to its step, and return the details for the audit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStep(StepModification):
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        plan = draft.plan
+        _demand(plan, step, {S.PENDING}, "only a pending step can be removed", "removed")
+        alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
+        waiting = [c for c in plan.pending_conditions() if c.step_id in alive]
+        pointing = [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
+        if pointing:
+            raise NotModifiable(
+                f"step {step.order} cannot be removed: a branching condition that has not been "
+                "evaluated yet may skip to it, or add a step that depends on it",
+                next_call=status_call(plan, "See the plan; fail the step instead of removing it."),
+                conditionIds=pointing,
+            )
+        if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
+            raise NotModifiable(
+                "a plan that has started needs at least one step; add another step before you "
+                "remove this one",
+                next_call=status_call(plan, "See the plan."),
+            )
+        draft.remove_step(step.id)
+        return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateInstructions(StepModification):
     instructions: str
 
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        is_new = draft.plan.texts[step.id].instructions != self.instructions
+        is_mine = draft.moment.actor.holder.is_same_conversation(step.holder)
+        if is_new and step.holder and not is_mine and step.answers_revision is None:
+            # The holder still has the old instructions, so record the revision that they belong to.
+            draft.set_step(step.id, answers_revision=draft.plan.revision)
+        draft.set_instructions(step.id, self.instructions)
+        draft.record_heartbeat(step.id)
+        return {"action": "update_step_instructions", "stepId": step.id}
+
 
 @dataclass(frozen=True, slots=True)
-class FailStep:
-    step_id: StepId
+class FailStep(StepModification):
     reason: str
     retry: bool = False
     attempt: int | None = None
 
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        if self.attempt not in {None, step.attempt}:
+            raise stale_attempt(draft.plan, step, self.attempt)
+        why = "only a pending or running step can be failed"
+        _demand(draft.plan, step, {S.PENDING, S.IN_PROGRESS}, why, "failed")
+        if step.status is S.PENDING:
+            draft.move_step(step.id, S.IN_PROGRESS)
+        draft.move_step(step.id, S.FAILED, fail_reason=self.reason)
+        failed: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order}
+        draft.record(Event.STEP_FAILED, **failed, reason=self.reason)
+        if self.retry:
+            _back_to_pending(draft, step)
+        return {"action": "fail_step", **failed, "reason": self.reason, "retry": self.retry}
+
 
 @dataclass(frozen=True, slots=True)
-class RetryStep:
-    step_id: StepId
+class RetryStep(StepModification):
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        why = "only a failed or running step can be retried"
+        _demand(draft.plan, step, {S.FAILED, S.IN_PROGRESS}, why, "pending")
+        is_running = step.status is S.IN_PROGRESS
+        if is_running:
+            draft.move_step(step.id, S.FAILED)
+        _back_to_pending(draft, step)
+        return {
+            "action": "retry_step",
+            "reclaimedFrom": step.held_by if is_running else None,
+            "stepId": step.id,
+            "stepOrder": step.order,
+            "attempt": step.attempt + 1,
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class SetConditions:
-    step_id: StepId
+class SetTitle(StepModification):
+    title: str | None
+
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        pending = _require_pending(draft.plan, step)
+        draft.set_step(step.id, title=self.title)
+        return {"action": "set_title", **pending}
+
+
+@dataclass(frozen=True, slots=True)
+class SetDependencies(StepModification):
+    depends_on: tuple[int, ...]
+
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        pending = _require_pending(draft.plan, step)
+        before = changed_dependencies(draft.plan.steps, step, self.depends_on)
+        draft.set_step(step.id, depends_on=before)
+        return {"action": "set_dependencies", **pending, "dependsOn": list[Json](self.depends_on)}
+
+
+@dataclass(frozen=True, slots=True)
+class SetConditions(StepModification):
     conditions: tuple[NewCondition, ...]
 
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        pending = _require_pending(draft.plan, step)
+        removed = draft.remove_conditions(step.id)
+        for condition in self.conditions:
+            draft.add_condition(condition, step.id)
+        added = [c.id for c in draft.plan.conditions if c.step_id == step.id]
+        ids = {"removedIds": list[Json](removed), "addedIds": list[Json](added)}
+        return {"action": "set_conditions", **pending, **ids}
 
-@dataclass(frozen=True, slots=True)
-class CancelPlan:
-    reason: str
+
+def _require_pending(plan: Plan, step: Step) -> dict[str, Json]:
+    why = "the title, dependencies and conditions can be changed only while a step is pending"
+    _demand(plan, step, {S.PENDING}, why, "pending")
+    return {"stepId": step.id, "stepOrder": step.order}
 
 
-_PendingEdit = SetTitle | SetDependencies | SetConditions
-StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | _PendingEdit
-Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification
+def _back_to_pending(draft: Draft, step: Step) -> None:
+    draft.move_step(
+        step.id,
+        S.PENDING,
+        attempt=step.attempt + 1,
+        held_by=None,
+        held_session=None,
+        in_progress_since=None,
+        fail_reason=None,
+        silent_holders=None,
+    )
+
+
+def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str) -> None:
+    if step.status not in allowed:
+        raise InvalidTransition(
+            f"step {step.order} is {step.status}: {why}",
+            old=step.status,
+            new=new,
+            next_call=status_call(plan, "See the status of the step."),
+            stepId=step.id,
+            allowedFrom=sorted(allowed),
+        )
 
 
 def modify(
@@ -141,7 +294,7 @@ def modify(
     resume_plan(draft)
     last = len(modifications) - 1
     for number, modification in enumerate(modifications):
-        details = _apply(draft, modification)
+        details = modification.apply(draft)
         draft.set_plan(revision=draft.plan.revision + 1)
         if number == last:
             settle(draft)
@@ -163,170 +316,6 @@ def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_cancel
             next_call=status_call(plan, "Read the current plan, then modify it again."),
             revision=plan.revision,
             expectedRevision=expected_revision,
-        )
-
-
-def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
-    match modification:
-        case AddSteps():
-            return _add(draft, modification)
-        case ReorderSteps(step_ids):
-            draft.reorder(validate_order(draft.plan, list(step_ids)))
-            return {"action": "reorder_steps", "stepIds": list(step_ids)}
-        case SetBudget(budget):
-            draft.set_budget(budget)
-            return {"action": "set_budget", "budget": budget.as_json() if budget else None}
-        case CancelPlan(reason):
-            draft.set_plan(fail_reason=reason, canceled=True)
-            draft.move_plan(PlanStatus.FAILED)
-            return {"action": "cancel_plan", "reason": reason}
-        case _:
-            step = next((s for s in draft.plan.steps if s.id == modification.step_id), None)
-            if step is None:
-                raise InvalidStepReference(
-                    "there is no such step in this plan",
-                    next_call=status_call(draft.plan, "See the plan's steps and their ids."),
-                    stepId=modification.step_id,
-                )
-            return _apply_to_step(draft, modification, step)
-
-
-def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> dict[str, Json]:
-    match modification:
-        case RemoveStep():
-            return _remove(draft, step)
-        case UpdateInstructions(_, instructions):
-            is_new = draft.plan.texts[step.id].instructions != instructions
-            is_mine = draft.moment.actor.holder.is_same_conversation(step.holder)
-            if is_new and step.holder and not is_mine and step.answers_revision is None:
-                # The holder still has the old instructions, so record the revision that they belong
-                # to.
-                draft.set_step(step.id, answers_revision=draft.plan.revision)
-            draft.set_instructions(step.id, instructions)
-            draft.record_heartbeat(step.id)
-            return {"action": "update_step_instructions", "stepId": step.id}
-        case FailStep():
-            return _fail(draft, modification, step)
-        case RetryStep():
-            return _retry(draft, step)
-        case _:
-            return _edit_pending(draft, modification, step)
-
-
-def _edit_pending(draft: Draft, modification: _PendingEdit, step: Step) -> dict[str, Json]:
-    why = "the title, dependencies and conditions can be changed only while a step is pending"
-    _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
-    of_step: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order}
-    match modification:
-        case SetTitle(_, title):
-            draft.set_step(step.id, title=title)
-            return {"action": "set_title", **of_step}
-        case SetDependencies(_, orders):
-            draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
-            return {"action": "set_dependencies", **of_step, "dependsOn": list[Json](orders)}
-        case SetConditions(_, conditions):  # pragma: no branch - there is no fourth
-            removed = draft.remove_conditions(step.id)
-            for condition in conditions:
-                draft.add_condition(condition, step.id)
-            added = [c.id for c in draft.plan.conditions if c.step_id == step.id]
-            ids = {"removedIds": list[Json](removed), "addedIds": list[Json](added)}
-            return {"action": "set_conditions", **of_step, **ids}
-
-
-def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
-    if not modification.steps:
-        raise InvalidInput("add_steps needs at least one step", argument="steps")
-    check_size(len(draft.plan.steps) + len(modification.steps))
-    after = insertion_point(draft.plan, modification.after)
-    before = len(draft.plan.steps)
-    added = draft.add_steps(modification.steps, after=after)
-    return {
-        "action": "add_steps",
-        "stepIds": list[Json](added),
-        "insertAfterOrder": after,
-        "scope": {"before": before, "added": len(added), "after": before + len(added)},
-    }
-
-
-def _remove(draft: Draft, step: Step) -> dict[str, Json]:
-    plan = draft.plan
-    _demand(plan, step, {StepStatus.PENDING}, "only a pending step can be removed", "removed")
-    alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
-    waiting = [c for c in plan.pending_conditions() if c.step_id in alive]
-    pointing = [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
-    if pointing:
-        raise NotModifiable(
-            f"step {step.order} cannot be removed: a branching condition that has not been "
-            "evaluated yet may skip to it, or add a step that depends on it",
-            next_call=status_call(plan, "See the plan; fail the step instead of removing it."),
-            conditionIds=pointing,
-        )
-    if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
-        raise NotModifiable(
-            "a plan that has started needs at least one step; add another step before you "
-            "remove this one",
-            next_call=status_call(plan, "See the plan."),
-        )
-    draft.remove_step(step.id)
-    return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
-
-
-def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
-    if modification.attempt not in {None, step.attempt}:
-        raise stale_attempt(draft.plan, step, modification.attempt)
-    allowed = {StepStatus.PENDING, StepStatus.IN_PROGRESS}
-    _demand(draft.plan, step, allowed, "only a pending or running step can be failed", "failed")
-    if step.status is StepStatus.PENDING:
-        draft.move_step(step.id, StepStatus.IN_PROGRESS)
-    draft.move_step(step.id, StepStatus.FAILED, fail_reason=modification.reason)
-    draft.record(
-        Event.STEP_FAILED, stepId=step.id, stepOrder=step.order, reason=modification.reason
-    )
-    if modification.retry:
-        _back_to_pending(draft, step.id)
-    details: dict[str, Json] = {"reason": modification.reason, "retry": modification.retry}
-    return {"action": "fail_step", "stepId": step.id, "stepOrder": step.order, **details}
-
-
-def _retry(draft: Draft, step: Step) -> dict[str, Json]:
-    allowed = {StepStatus.FAILED, StepStatus.IN_PROGRESS}
-    why = "only a failed or running step can be retried"
-    _demand(draft.plan, step, allowed, why, "pending")
-    reclaimed = step.status is StepStatus.IN_PROGRESS
-    if reclaimed:
-        draft.move_step(step.id, StepStatus.FAILED)
-    _back_to_pending(draft, step.id)
-    attempt = draft.plan.step(step.id).attempt
-    details: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order, "attempt": attempt}
-    return {
-        "action": "retry_step",
-        "reclaimedFrom": step.held_by if reclaimed else None,
-        **details,
-    }
-
-
-def _back_to_pending(draft: Draft, step_id: StepId) -> None:
-    draft.move_step(
-        step_id,
-        StepStatus.PENDING,
-        attempt=draft.plan.step(step_id).attempt + 1,
-        held_by=None,
-        held_session=None,
-        in_progress_since=None,
-        fail_reason=None,
-        silent_holders=None,
-    )
-
-
-def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str) -> None:
-    if step.status not in allowed:
-        raise InvalidTransition(
-            f"step {step.order} is {step.status}: {why}",
-            old=step.status,
-            new=new,
-            next_call=status_call(plan, "See the status of the step."),
-            stepId=step.id,
-            allowedFrom=sorted(allowed),
         )
 
 

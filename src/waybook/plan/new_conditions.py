@@ -12,8 +12,6 @@ from waybook.plan.model import (
     MAX_REPEATS,
     MAX_STEPS,
     BranchAction,
-    Condition,
-    ConditionId,
     NewCondition,
     StepId,
 )
@@ -38,44 +36,31 @@ def check_size(steps: int, conditions: int = 0) -> None:
             )
 
 
-def build_condition(
-    new: NewCondition,
-    *,
-    condition_id: ConditionId,
-    step_id: StepId,
-    position: int,
-    ids: Sequence[StepId],
-) -> Condition:
-    """Return a new condition of a step. `ids` are the plan's steps in plan order.
+def resolve_positions(
+    new: NewCondition, ids: Sequence[StepId], order: int, level: int = 1
+) -> NewCondition:
+    """Replace the positions in a condition by step ids, also within the steps that it may add.
+
+    `ids` are the plan's steps in plan order, and `order` is the position of the condition's step.
 
     Raises:
         InvalidInput: a parameter of the action is missing.
         InvalidStepReference: the condition names a position that does not exist.
         BadExpression: the expression does not compile.
     """
-    resolved = _with_ids(new, ids, ids.index(step_id) + 1)
-    return Condition(
-        id=condition_id,
-        step_id=step_id,
-        position=position,
-        expression=resolved.expression,
-        action=resolved.action,
-        target_step_id=resolved.target_step_id,
-        steps=resolved.steps,
-        reason=resolved.reason,
-        from_step_id=resolved.from_step_id,
-        max_repeats=resolved.max_repeats,
-        on_exhausted=resolved.on_exhausted,
-    )
-
-
-def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int = 1) -> NewCondition:
-    """Replace the positions in a condition by step ids, also within the steps that it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:
         target = step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
-        _check_target(new, order)
+        if (new.target_step_order or 0) <= order:
+            raise InvalidStepReference(
+                "skip_to only skips forward: actionParams.targetStepOrder is "
+                f"{new.target_step_order}, but the condition belongs to step {order}; to do steps "
+                "again, use repeat",
+                argument="actionParams.targetStepOrder",
+                given=new.target_step_order,
+                stepOrder=order,
+            )
     if new.action is BranchAction.REPEAT:
         if new.max_repeats is None or not 1 <= new.max_repeats <= MAX_REPEATS:
             raise InvalidInput(
@@ -99,7 +84,9 @@ def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int =
                 *step.depends_on_ids,
                 *(step_at(after, n, "dependsOn") for n in step.depends_on),
             ),
-            conditions=tuple(_with_ids(c, after, place, level + 1) for c in step.conditions),
+            conditions=tuple(
+                resolve_positions(c, after, place, level + 1) for c in step.conditions
+            ),
         )
         for place, step in enumerate(new.steps, order + 1)
     )
@@ -109,17 +96,6 @@ def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int =
     if any(before_added.values()):
         refuse_cycles({step_id: before_added.get(step_id, ()) for step_id in after})
     return replace(new, target_step_id=target, from_step_id=first, steps=steps)
-
-
-def _check_target(new: NewCondition, order: int) -> None:
-    if (new.target_step_order or 0) <= order:
-        raise InvalidStepReference(
-            f"skip_to only skips forward: actionParams.targetStepOrder is {new.target_step_order}, "
-            f"but the condition belongs to step {order}; to do steps again, use repeat",
-            argument="actionParams.targetStepOrder",
-            given=new.target_step_order,
-            stepOrder=order,
-        )
 
 
 def step_at(ids: Sequence[StepId], order: int | None, argument: str) -> StepId:

@@ -3,12 +3,20 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from waybook.core.changes import Entry, Event
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, PlanStatus, Step, StepStatus, StepText
+from waybook.plan.model import (
+    CLOSED_PLAN,
+    DEFAULT_MAX_ATTEMPTS,
+    Plan,
+    PlanStatus,
+    Step,
+    StepStatus,
+)
 from waybook.plan.ordering import first_ready
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, detect_stalled_steps, whole_minutes
 from waybook.plan.settle import register_session, resume_plan, settle
@@ -17,43 +25,14 @@ from waybook.plan.settle import register_session, resume_plan, settle
 @dataclass(frozen=True, slots=True)
 class StepReady:
     step: Step
-    text: StepText | None
     resumed: bool
-    #: Holder who stopped responding and lost the step. None if the step was free.
-    replaced: "ReplacedHolder | None" = None
+    #: The step as it was when its holder lost it, and how long that holder did not respond. None if
+    #: the step was free.
+    taken_over: tuple[Step, timedelta] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacedHolder:
-    user: str
-    session: str | None
-    attempt: int
-    minutes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlanComplete:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFailed:
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitingReview:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class NothingPending:
-    in_progress: tuple[Step, ...]
-    failed: tuple[Step, ...]
-    waiting: tuple[Step, ...] = ()
-
-
-NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPending
+#: The assigned step, or the status of the plan, which says why no step is available.
+NextStep: TypeAlias = StepReady | PlanStatus
 
 
 def next_step(
@@ -76,20 +55,18 @@ def next_step(
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
     """Assign the next step to the caller. The docstring of `next_step` describes the order."""
     plan = draft.plan
-    if plan.status is PlanStatus.COMPLETED:
-        return PlanComplete()
-    if plan.status is PlanStatus.FAILED:
-        return PlanFailed(plan.fail_reason)
+    if plan.status in CLOSED_PLAN:
+        return plan.status
     register_session(draft)
     if is_paused(plan):
-        return AwaitingReview()
+        return plan.status
     resume_plan(draft)
     held = None if another else held_step(plan, draft.moment.actor)
     if held:
         if held.answers_revision is not None:
             return _hand_out(draft, held, resumed=True)
         draft.record_heartbeat(held.id)
-        return StepReady(held, plan.texts.get(held.id), resumed=True)
+        return StepReady(held, resumed=True)
     return _take(draft, patience)
 
 
@@ -111,35 +88,25 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
                 return _hand_out(draft, step, resumed=True)
         pending = first_ready(plan)
         if pending:
-            draft.move_step(pending.id, StepStatus.IN_PROGRESS, **_assigned(draft))
-            return _record_start(draft, pending, resumed=False)
+            return _hand_out(draft, pending, resumed=False)
         stalled = detect_stalled_steps(plan, now=draft.moment.now, patience=patience)
         silent = [item for item in stalled if not me.is_same_conversation(item[0].holder)]
         if not silent:
-            if plan.status is PlanStatus.AWAITING_REVIEW:
-                return AwaitingReview()
-            statuses = (StepStatus.FAILED, StepStatus.PENDING)
-            failed, waiting = (tuple(plan.steps_with_status(status)) for status in statuses)
-            return NothingPending(tuple(running), failed, waiting)
+            return plan.status
         step, gap = silent[0]
         if (step.silent_holders or 0) + 1 < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
-            return _take_over(draft, step, gap)
+            return _hand_out(
+                draft,
+                step,
+                resumed=True,
+                taken_over=(step, gap),
+                attempt=step.attempt + 1,
+                silent_holders=(step.silent_holders or 0) + 1,
+                in_progress_since=draft.moment.now,
+            )
         _give_up(draft, step, gap)
         if draft.plan.status is PlanStatus.COMPLETED:
-            return PlanComplete()
-
-
-def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
-    replaced = ReplacedHolder(
-        step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
-    )
-    draft.set_step(
-        step.id,
-        attempt=step.attempt + 1,
-        silent_holders=(step.silent_holders or 0) + 1,
-        in_progress_since=draft.moment.now,
-    )
-    return _hand_out(draft, draft.plan.step(step.id), resumed=True, replaced=replaced)
+            return draft.plan.status
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
@@ -167,29 +134,31 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
-def _assigned(draft: Draft) -> dict[str, object]:
-    actor = draft.moment.actor
-    return {"held_by": actor.user, "held_session": actor.session, "answers_revision": None}
-
-
 def _hand_out(
-    draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
+    draft: Draft,
+    step: Step,
+    *,
+    resumed: bool,
+    taken_over: tuple[Step, timedelta] | None = None,
+    **values: object,
 ) -> NextStep:
-    draft.set_step(step.id, **_assigned(draft))
-    return _record_start(draft, step, resumed=resumed, replaced=replaced)
-
-
-def _record_start(
-    draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
-) -> NextStep:
+    """Make the caller the holder of a step, and record that the step has started."""
+    actor = draft.moment.actor
+    holder = {"held_by": actor.user, "held_session": actor.session, "answers_revision": None}
+    if step.status is StepStatus.PENDING:
+        draft.move_step(step.id, StepStatus.IN_PROGRESS, **holder)
+    else:
+        draft.set_step(step.id, **values, **holder)
     draft.record_heartbeat(step.id)
     settle(draft)
-    details: dict[str, Json] = {}
-    if replaced is not None:
+    step, details = draft.plan.step(step.id), dict[str, Json]()
+    if taken_over is not None:
+        before, gap = taken_over
+        minutes = whole_minutes(gap)
         details = {
             "action": "taken_over",
-            "reclaimedFrom": replaced.user,
-            "silentMinutes": replaced.minutes,
+            "reclaimedFrom": before.held_by,
+            "silentMinutes": minutes,
         }
     draft.record(
         Event.STEP_STARTED,
@@ -199,5 +168,4 @@ def _record_start(
         resumed=resumed,
         **details,
     )
-    plan = draft.plan
-    return StepReady(plan.step(step.id), plan.texts.get(step.id), resumed, replaced)
+    return StepReady(step, resumed, taken_over)

@@ -26,12 +26,6 @@ def first_ready(plan: Plan) -> Step | None:
     return None
 
 
-def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
-    return tuple(
-        step._replace(order=step.order + by) if step.order > after else step for step in steps
-    )
-
-
 def insertion_point(plan: Plan, after: int | None) -> int:
     last = len(plan.steps)
     if after is None:
@@ -168,18 +162,13 @@ def refuse_cycles(dependencies: Mapping[StepId, Sequence[StepId]]) -> None:
     Raises:
         InvalidStepReference: they form a cycle.
     """
-    left = {step_id: len(set(before)) for step_id, before in dependencies.items()}
-    behind: dict[StepId, list[StepId]] = {step_id: [] for step_id in dependencies}
-    for step_id, before in dependencies.items():
-        for other in set(before):
-            behind[other].append(step_id)
-    free = [step_id for step_id, waits in left.items() if not waits]
-    while free:
-        for step_id in behind[free.pop()]:
-            left[step_id] -= 1
-            if not left[step_id]:
-                free.append(step_id)
-    orders = [order for order, step_id in enumerate(dependencies, 1) if left[step_id]]
+    left, count = dict(dependencies), -1
+    while len(left) != count:
+        count = len(left)
+        for step_id, before in dependencies.items():
+            if left.keys().isdisjoint(before):
+                left.pop(step_id, None)
+    orders = [order for order, step_id in enumerate(dependencies, 1) if step_id in left]
     if orders:
         raise InvalidStepReference(
             f"dependsOn has a cycle (steps: {', '.join(map(str, orders))})",

@@ -1,6 +1,6 @@
 """Submits a result: completes the step, evaluates its conditions, and updates the plan."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from waybook.core.changes import Entity, Event, as_json
@@ -25,7 +25,6 @@ from waybook.plan.model import (
     StepType,
 )
 from waybook.plan.next_step import NextStep, take_step
-from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import register_session, resume_plan, settle
 
@@ -99,49 +98,30 @@ class StepDone:
 
 
 def submit(
-    plan: Plan, step_id: StepId, submission: Submission, context: DecisionContext
-) -> Decision[StepDone]:
-    """Complete a step with its result, or refuse the result and store it as a late result.
-
-    Raises:
-        PlanTerminal: the plan is closed, and the caller has completed the step already.
-        InvalidTransition: the caller has completed the step already, or the step is in review.
-        InvalidInput: the result does not match the step's schema, or has too few sources.
-    """
-    return _submit(Draft(plan, context), step_id, submission)
-
-
-def submit_and_take_next(
     plan: Plan,
     step_id: StepId,
     submission: Submission,
     context: DecisionContext,
-    patience: timedelta = DEFAULT_STALL_THRESHOLD,
+    patience: timedelta | None = None,
 ) -> Decision[StepDone]:
-    """Complete a step, and claim the caller's next step in the same call.
+    """Complete a step with its result, or refuse the result and store it as a late result.
+
+    With `patience`, also claim the caller's next step.
 
     Raises:
         PlanTerminal: the plan is closed, and the caller has completed the step already.
         InvalidTransition: the caller has completed the step already, or the step is in review.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
-    return _submit(Draft(plan, context), step_id, submission, patience)
-
-
-def _submit(
-    draft: Draft, step_id: StepId, submission: Submission, patience: timedelta | None = None
-) -> Decision[StepDone]:
-    """Complete a step. With `patience`, also claim the next step."""
-    step = draft.plan.step(step_id)
+    draft, step = Draft(plan, context), plan.step(step_id)
     refusal = _refusal(draft, step, submission)
     if refusal is not None:
         keep_late_result(draft, step, submission, refusal)
         return draft.decide(StepDone(step), refusal=refusal)
     done = _accept(draft, step, submission)
-    if patience is None:
-        return draft.decide(done)
-    following = take_step(draft, patience=patience)
-    return draft.decide(StepDone(done.step, done.branches, following))
+    if patience is not None:
+        done = replace(done, following=take_step(draft, patience=patience))
+    return draft.decide(done)
 
 
 def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:

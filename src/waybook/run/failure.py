@@ -5,7 +5,6 @@ result.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from waybook.core.changes import Event
@@ -76,13 +75,6 @@ def _look(run: Run) -> NextCall:
     return NextCall("get_run_progress", {"runId": run.id}, "See what the run produced.")
 
 
-@dataclass(frozen=True, slots=True)
-class RegenerationJob:
-    job: Job
-    #: Number of further new jobs. They regenerate the documents that depend on this job's document.
-    following: int = 0
-
-
 def retry_failed(
     run: Run,
     compiled_dag: CompiledDag,
@@ -131,8 +123,10 @@ def regenerate(
     context: DecisionContext,
     *,
     following: Sequence[tuple[Job, str]] = (),
-) -> RunDecision[RegenerationJob]:
+) -> RunDecision[tuple[Job, int]]:
     """Create a job that produces a document again, as its next version.
+
+    The reply is this job, and the number of other new jobs, for the documents that depend on it.
 
     The new job replaces the original one. If the step is closed, it stays closed. `following` has
     further jobs to replace, each with its document. Those that are not completed are skipped.
@@ -162,7 +156,7 @@ def regenerate(
         documentId=document_id,
         **({"following": len(later)} if later else {}),
     )
-    return draft.decide(RegenerationJob(fresh, len(later)))
+    return draft.decide((fresh, len(later)))
 
 
 def _replace_job(draft: RunDraft, job: Job, document_id: str) -> Job:

@@ -1,13 +1,11 @@
 """Assigns the next job to an agent, or says why no job is available."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
-from waybook.dag.model import JobStatus
+from waybook.dag.model import JobStatus, RunState
 from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.failure import fail_permanently
 from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
@@ -16,23 +14,6 @@ from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 class JobReady(NamedTuple):
     job: Job
     resumed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenJobs:
-    stage: str
-    step_key: str
-    status: JobStatus
-    model: str
-    count: int
-    ready_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NothingReady:
-    """No job can be claimed now: each open job is in progress, delayed, or for another model."""
-
-    open_jobs: tuple[OpenJobs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +27,10 @@ class StageFailed:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunComplete:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class CanceledRun:
-    by: str
-    at: datetime
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptsExhausted:
-    """The next job had no attempts left, so it has now failed. The caller should ask again."""
-
-    job: Job
-
-
-NextJob: TypeAlias = (
-    JobReady
-    | NothingReady
-    | AwaitingFeedback
-    | StageFailed
-    | RunComplete
-    | CanceledRun
-    | AttemptsExhausted
-)
+#: The assigned job, or why no job is available. If the state is in progress, each open job has a
+#: holder, is delayed, or is for another model. None means that the next job had no attempts left
+#: and has now failed, so the caller should ask again.
+NextJob: TypeAlias = JobReady | AwaitingFeedback | StageFailed | RunState | None
 
 
 def next_job(
@@ -83,32 +40,29 @@ def next_job(
     *,
     held: Job | None,
     candidate: Job | None,
-    open_jobs: Sequence[OpenJobs],
+    is_open: bool,
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or assign one, or say why none is available.
 
-    `candidate` is a job that can be claimed.
+    `candidate` is a job that can be claimed, and `is_open` whether the run has any open job.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:
-        by, reason = run.canceled_by or "", run.cancel_reason or ""
-        return draft.decide(CanceledRun(by, run.canceled_at, reason))
+        return draft.decide(RunState.CANCELED)
     if held is not None and context.actor.holder.is_same_conversation(held.holder):
         draft.record_heartbeat(held.id)
         return draft.decide(JobReady(held, resumed=True))
     if candidate is None:
-        return draft.decide(_reason(run, compiled_dag, open_jobs))
+        return draft.decide(RunState.IN_PROGRESS if is_open else _reason(run, compiled_dag))
     if candidate.tries >= MAX_ATTEMPTS:
         fail_permanently(
             draft, candidate, "the last holder's lease expired and no attempts are left"
         )
-        return draft.decide(AttemptsExhausted(candidate))
+        return draft.decide(None)
     return draft.decide(JobReady(_claim(draft, candidate)))
 
 
-def _reason(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> NextJob:
-    if open_jobs:
-        return NothingReady(tuple(open_jobs))
+def _reason(run: Run, compiled_dag: CompiledDag) -> NextJob:
     failed = run.failed_steps
     for slug in compiled_dag.order:
         if steps := tuple(step.key for step in failed if step.stage == slug):
@@ -121,7 +75,7 @@ def _reason(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) 
         and stage.feedback is None
         and any(after not in run.stages for after in compiled_dag.dag.after(slug))
     )
-    return AwaitingFeedback(waiting) if waiting else RunComplete()
+    return AwaitingFeedback(waiting) if waiting else RunState.COMPLETED
 
 
 def _claim(draft: RunDraft, job: Job) -> Job:

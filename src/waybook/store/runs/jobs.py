@@ -9,7 +9,6 @@ from waybook.dag.model import JobStatus, JobType
 from waybook.run.copy import OriginalDocument
 from waybook.run.made_from import DocumentVersion
 from waybook.run.model import Job
-from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, Value, load
 from waybook.store.runs.rows import (
@@ -20,6 +19,7 @@ from waybook.store.runs.rows import (
 SQL = load(
     "runs/jobs",
     versions=DocumentVersion,
+    open_jobs="stage step_key status model jobs ready_at",
     load_job=Job,
     held_job=Job,
     claimable_job=Job,
@@ -92,20 +92,6 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
         source=ProducedDocument(*fields["source"]) if fields["source"] else None,
         makes=tuple(ProducedDocument(*made) for made in fields["makes"]),
         item=fields.get("item"),
-    )
-
-
-def read_open(rows: Iterable[tuple[Any, ...]]) -> tuple[OpenJobs, ...]:
-    return tuple(
-        OpenJobs(
-            stage=stage,
-            step_key=step_key,
-            status=JobStatus(status),
-            model=model,
-            count=count,
-            ready_at=ready_at,
-        )
-        for stage, step_key, status, model, count, ready_at in rows
     )
 
 

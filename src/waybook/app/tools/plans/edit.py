@@ -29,7 +29,7 @@ from waybook.core.events import PLAN, ChangeEvent
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan import modify
-from waybook.plan.copy import CopiedPlan, CopyOptions
+from waybook.plan.copy import CopiedPlan
 from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import CLOSED_PLAN, MAX_CONDITIONS, MAX_STEPS, Plan, StepId, StepStatus
@@ -153,8 +153,8 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        options = CopyOptions(name=args.name, skill_execution_id=first_value(opened.results[0]))
-        decision = decide_copy(source, options, opened.decision_context)
+        skill_id, context = first_value(opened.results[0]), opened.decision_context
+        decision = decide_copy(source, context, name=args.name, skill_execution_id=skill_id)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
         # Do not cache the new plan, because its conditions are not in memory, only in the database.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
 from waybook.app.request import reply as replies
 from waybook.app.request.arguments import MutatingArguments, PlanIdField, optional
@@ -22,19 +22,15 @@ from waybook.app.request.waiting import (
 from waybook.core.events import PLAN
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan, Step, StepId
+from waybook.plan.model import CLOSED_PLAN, Plan, PlanStatus, Step, StepId, StepStatus
 from waybook.plan.next_step import (
-    AwaitingReview,
     NextStep,
-    NothingPending,
-    PlanComplete,
-    PlanFailed,
     StepReady,
     is_paused,
     next_step,
     replaces_silent_holder,
 )
-from waybook.plan.progress import is_missing, latest, time_until_stall
+from waybook.plan.progress import is_missing, latest, time_until_stall, whole_minutes
 from waybook.plan.repeat import round_of
 from waybook.store.plans import details, load
 
@@ -69,8 +65,8 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
         plan, context, patience = locked.plan, locked.decision_context, ctx.services.stall_threshold
         decision = next_step(plan, context, another=args.another, patience=patience)
         reply, gap, attempt.nothing = decision.reply, None, None
-        if isinstance(reply, AwaitingReview | NothingPending):
-            for_person = isinstance(reply, AwaitingReview)
+        if not (isinstance(reply, StepReady) or reply in CLOSED_PLAN):
+            for_person = reply is PlanStatus.AWAITING_REVIEW
             retry_after = RETRY_AFTER_PERSON_SECONDS if for_person else RETRY_AFTER_WORK_SECONDS
             if not is_paused(plan):
                 gap = time_until_stall(plan, now=locked.now, patience=patience)
@@ -99,17 +95,18 @@ async def next_step_reply(
     """
     plan = decision.plan
     if locked.is_cached:
-        needs_rows = isinstance(reply, AwaitingReview | PlanComplete)
         if isinstance(reply, StepReady):
             needs_rows = round_of(plan, reply.step) is not None
+        else:
+            needs_rows = reply in {PlanStatus.AWAITING_REVIEW, PlanStatus.COMPLETED}
         if needs_rows or replaces_silent_holder(decision.entries):
             return None
     match reply:
         case StepReady():
             return await _ready(locked, plan, reply, results)
-        case PlanComplete():
+        case PlanStatus.COMPLETED:
             return await _complete(locked, plan, notes)
-        case AwaitingReview():
+        case PlanStatus.AWAITING_REVIEW:
             (rows,) = await locked.send(load.SQL["load_review"](plan_id=plan.id))
             review, base_url = load.read_review(rows), locked.ctx.services.base_url
             return {
@@ -118,13 +115,11 @@ async def next_step_reply(
                 "review": replies.review_view(review, plan.id, base_url),
                 "next": replies.wait_for_review_call(plan.id),
             }
-        case PlanFailed():
-            failed = {**replies.canceled_view(plan), "reason": reply.reason}
+        case PlanStatus.FAILED:
+            failed = {**replies.canceled_view(plan), "reason": plan.fail_reason}
             return {"status": "plan_failed", **failed, "next": replies.copy_plan_call(plan)}
-        case NothingPending():
-            return _nothing(reply, plan.id)
         case _:
-            assert_never(reply)
+            return _nothing(plan)
 
 
 async def _ready(
@@ -136,16 +131,17 @@ async def _ready(
             return None
         text = locked.plan.texts[step.id]
     following, taken_over = replies.work_call(step), None
-    if ready.replaced is not None:
+    if ready.taken_over is not None:
+        before, gap = ready.taken_over
         (rows,) = await locked.send(load.SQL["left_behind"](step_id=step.id, most=_MAX_LEFT_BEHIND))
         left: list[Json] = [
             {"artifactId": row.id, "kind": row.kind, "title": row.title} for row in rows
         ]
         taken_over = non_empty(
-            heldBy=ready.replaced.user,
-            sessionId=ready.replaced.session,
-            attempt=ready.replaced.attempt,
-            silentMinutes=ready.replaced.minutes,
+            heldBy=before.held_by,
+            sessionId=before.held_session,
+            attempt=before.attempt,
+            silentMinutes=whole_minutes(gap),
             leftBehind=left or None,
         )
         if left:
@@ -233,28 +229,30 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
     return replies.fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
 
 
-def _nothing(nothing: NothingPending, plan_id: str) -> Body:
+def _nothing(plan: Plan) -> Body:
+    statuses = (StepStatus.IN_PROGRESS, StepStatus.FAILED, StepStatus.PENDING)
+    running, ended, waiting = ([*plan.steps_with_status(status)] for status in statuses)
     in_progress: list[Json] = [
         non_empty(
             stepId=step.id,
             heldBy=step.held_by,
             lastSeenAt=format_time(step.last_seen_at or step.in_progress_since),
         )
-        for step in nothing.in_progress
+        for step in running
     ]
-    failed: list[Json] = [{"stepId": step.id} for step in nothing.failed]
-    call = replies.wait_call(plan_id, "Wait until a step is free or the plan ends.")
-    if not (in_progress or failed or nothing.waiting):
+    failed: list[Json] = [{"stepId": step.id} for step in ended]
+    call = replies.wait_call(plan.id, "Wait until a step is free or the plan ends.")
+    if not (in_progress or failed or waiting):
         why = "The plan has no steps. Add steps, or cancel it."
-        call = next_call("modify_plan", why, planId=plan_id)
+        call = next_call("modify_plan", why, planId=plan.id)
     body: Body = {
         "status": "no_pending_steps",
-        "planId": plan_id,
-        "inProgress": len(nothing.in_progress),
-        "failed": len(nothing.failed),
-        **non_empty(waiting=len(nothing.waiting) or None, failedSteps=failed or None),
+        "planId": plan.id,
+        "inProgress": len(running),
+        "failed": len(failed),
+        **non_empty(waiting=len(waiting) or None, failedSteps=failed or None),
         "steps": in_progress,
         "next": call,
     }
-    detail_call = next_call("get_plan_status", "Get the full list.", planId=plan_id, detail=True)
+    detail_call = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
     return replies.fit_reply(body, ("steps",), detail_call)

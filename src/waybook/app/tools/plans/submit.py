@@ -34,7 +34,7 @@ from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
 from waybook.plan.store_output import COMMON_TYPES, NewOutput, parse_text_type, store_output
-from waybook.plan.submit import StepDone, Submission, fired_branches, submit, submit_and_take_next
+from waybook.plan.submit import StepDone, Submission, fired_branches, submit
 from waybook.store.accounts import accounts
 from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
@@ -86,10 +86,8 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
             context = context._replace(policy=accounts.read_policy(rows))
         if not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
             return None
-        rule = partial(submit, locked.plan, step_id, submission, context)
-        if args.take_next:
-            named = (locked.plan, step_id, submission, context, ctx.services.stall_threshold)
-            rule = partial(submit_and_take_next, *named)
+        patience = ctx.services.stall_threshold if args.take_next else None
+        rule = partial(submit, locked.plan, step_id, submission, context, patience)
         decision = await _evaluate(ctx, locked.plan, step_id, rule)
         if decision.reply.following is None:
             return Proposal(decision, _submission_reply(decision))

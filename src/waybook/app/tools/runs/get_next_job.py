@@ -1,8 +1,8 @@
 """get_next_job: claim the next job of a run, or return why no job is available."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal, assert_never
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -24,19 +24,14 @@ from waybook.app.request.waiting import (
     answer_or_wait,
 )
 from waybook.core.events import RUN
-from waybook.dag.model import JobStatus, JobType
+from waybook.dag.model import JobStatus, JobType, RunState
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run
 from waybook.run.next_job import (
-    AttemptsExhausted,
     AwaitingFeedback,
-    CanceledRun,
     JobReady,
     NextJob,
-    NothingReady,
-    OpenJobs,
-    RunComplete,
     StageFailed,
     next_job,
 )
@@ -121,8 +116,7 @@ async def take_following_job(
         proposal = await _claim_job(locked, wanted, attempt)
         if proposal.body is not _JOB_GIVEN_UP:
             return proposal
-    body = _nothing(NothingReady(()), locked.run)
-    return Proposal(RunDecision(NothingReady(()), locked.run), body)
+    return Proposal(RunDecision(None, locked.run), _nothing((), locked.run))
 
 
 async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal | None:
@@ -135,33 +129,33 @@ async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> Run
 async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
     """Decide which job the caller gets, and build the reply."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
-    open_jobs: tuple[OpenJobs, ...] = ()
+    open_jobs: Sequence[Any] = ()
     free_in: float | None = None
     if mine is None and free is None:
-        rows, gap = await locked.send(
+        open_jobs, gap = await locked.send(
             jobs.SQL["open_jobs"](run_id=locked.run.id, most=_MAX_OPEN_LISTED),
             jobs.SQL["seconds_until_claimable"](run_id=locked.run.id, **wanted.values),
         )
-        open_jobs, free_in = jobs.read_open(rows), first_value(gap)
+        free_in = first_value(gap)
     decision = next_job(
         locked.run,
         locked.compiled_dag,
         locked.decision_context,
         held=mine,
         candidate=free,
-        open_jobs=open_jobs,
+        is_open=bool(open_jobs),
     )
     before, reply = (free,) if free else (), decision.reply
-    if isinstance(reply, AttemptsExhausted):
+    if reply is None:
         return Proposal(decision, _JOB_GIVEN_UP, jobs=before, is_answer=False)
     subject = _subject(locked.run.id, wanted)
-    if isinstance(reply, NothingReady):
+    if reply is RunState.IN_PROGRESS:
         attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
     elif isinstance(reply, AwaitingFeedback | StageFailed):
         attempt.nothing = Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
     else:
         attempt.nothing = None
-    body = {**await _reply(locked, reply), **attempt.retry_advice()}
+    body = {**await _reply(locked, reply, open_jobs), **attempt.retry_advice()}
     return Proposal(decision, body, jobs=before, is_answer=attempt.is_answer)
 
 
@@ -169,13 +163,11 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
     return Subject(RUN, run_id, (wanted.model, wanted.job_type))
 
 
-async def _reply(locked: LockedRun, reply: NextJob) -> Body:
+async def _reply(locked: LockedRun, reply: NextJob, open_jobs: Sequence[Any]) -> Body:
     run = locked.run
     match reply:
         case JobReady():
             return await _ready_reply(locked, reply)
-        case NothingReady():
-            return _nothing(reply, run)
         case AwaitingFeedback(stages):
             call = replies.wait_for_feedback_call(run.id)
             return {"status": "awaiting_feedback", **_stage(locked, stages[0]), "next": call}
@@ -187,16 +179,14 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             failed |= {"failedSteps": [*steps], "next": call}
             look = next_call("get_run_progress", "Get the full list.", runId=run.id, detail=True)
             return replies.fit_reply(failed, ("failedSteps",), look)
-        case RunComplete():
+        case RunState.COMPLETED:
             status, ended = "run_complete", Body(usage=run.usage.as_reply())
             why = "See the documents of the run."
-        case CanceledRun():
+        case RunState.CANCELED:
             status, ended = "run_canceled", replies.cancellation_view(run)
             why = "See what the run produced."
-        case AttemptsExhausted():
-            raise AssertionError("a job without attempts left is not handed out")
         case _:
-            assert_never(reply)
+            return _nothing(open_jobs, run)
     call = next_call("get_run_progress", why, runId=run.id)
     return {"status": status, "runId": run.id, **ended, "next": call}
 
@@ -206,23 +196,23 @@ def _stage(locked: LockedRun, slug: str) -> Body:
     return {"runId": locked.run.id, "stageSlug": slug, "runUrl": page}
 
 
-def _nothing(nothing: NothingReady, run: Run) -> Body:
+def _nothing(open_jobs: Sequence[Any], run: Run) -> Body:
     running: list[Json] = [
         non_empty(
             stageSlug=job_group.stage,
             stepKey=job_group.step_key,
-            status=str(job_group.status),
+            status=job_group.status,
             modelId=job_group.model,
-            jobs=job_group.count,
+            jobs=job_group.jobs,
             readyAt=format_time(job_group.ready_at)
-            if job_group.status is JobStatus.RETRYING
+            if job_group.status == JobStatus.RETRYING
             else None,
         )
-        for job_group in nothing.open_jobs
+        for job_group in open_jobs
     ]
     why = "Wait for a free job: others still work, or jobs are not due."
     look = next_call("get_run_progress", "See all open jobs.", runId=run.id)
-    counted = sum(job_group.count for job_group in nothing.open_jobs)
+    counted = sum(job_group.jobs for job_group in open_jobs)
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
     more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
     body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more)
@@ -302,7 +292,7 @@ async def prepare_claim(
         if not locked.can_claim(job, wanted):
             return None
         dag, context = locked.compiled_dag, locked.decision_context
-        decision = next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
+        decision = next_job(locked.run, dag, context, held=None, candidate=job, is_open=False)
         if not isinstance(decision.reply, JobReady):
             return None
         return Proposal(decision, body, jobs=(job,))

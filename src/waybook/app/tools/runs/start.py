@@ -308,8 +308,8 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
         )
         body: Body = {
             "runId": run_id,
-            **replies.job_view(decision.reply.job),
-            **({"following": decision.reply.following} if args.following else {}),
+            **replies.job_view(decision.reply[0]),
+            **({"following": decision.reply[1]} if args.following else {}),
             "next": next_job_call(run_id, "Claim the job that regenerates it."),
         }
         return Proposal(decision, body, jobs=(job, *(old for old, _ in following)))
