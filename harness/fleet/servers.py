@@ -99,7 +99,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         if not DEBIAN_BINARIES.exists():
-            self.binaries = find_binaries(server_account()).directory / "bin"
+            self.binaries = find_binaries(server_account())[0]
         self.postgres = Supervised("postgres", self._postgres_command)
         self.pooler = Supervised("pgbouncer", self._pooler_command)
         self.balancer = Supervised("haproxy", self._balancer_command)

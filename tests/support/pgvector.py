@@ -63,7 +63,7 @@ def _fault(name: str) -> str | None:
 def try_extension(name: str) -> str | None:
     """Test pgvector in a temporary data directory; return the error, or None if it works."""
     account = server_account()
-    programs = FIFTEEN if name == "15" else find_binaries(account).directory / "bin"
+    programs = FIFTEEN if name == "15" else find_binaries(account)[0]
     if not (programs / "initdb").exists():
         return "is not installed"
     user = account.name or None

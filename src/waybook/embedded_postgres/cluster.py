@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from waybook.embedded_postgres import layout
@@ -39,22 +38,10 @@ MIN_FREE_BYTES = 16 * 1024 * 1024
 _EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
 
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    directory: Path
-    version: str
+def find_binaries(account: Account) -> tuple[Path, str]:
+    """Return the directory of the PostgreSQL programs, and their version.
 
-    @property
-    def postgres(self) -> Path:
-        return self.directory / "bin" / "postgres"
-
-    @property
-    def initdb(self) -> Path:
-        return self.directory / "bin" / "initdb"
-
-
-def find_binaries(account: Account) -> Binaries:
-    """Return the PostgreSQL binaries, or a copy of them if the system account cannot run them.
+    If the system account cannot run them, copy them first.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.
@@ -69,7 +56,7 @@ def find_binaries(account: Account) -> Binaries:
             f"the PostgreSQL in {carried} does not run here: {done.stderr if done else 'refused'}; "
             "name a server with --database-url"
         )
-    return Binaries(carried, done.stdout.split()[2])
+    return carried / "bin", done.stdout.split()[2]
 
 
 def _carried() -> Path:
@@ -120,7 +107,7 @@ _LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--buil
 
 
 def create_cluster(
-    home: ServerDirectory, binaries: Binaries, passwords: Mapping[str, str], *, durable: bool
+    home: ServerDirectory, programs: Path, passwords: Mapping[str, str], *, durable: bool
 ) -> None:
     """Create the cluster if it does not exist, and set it up while no server is running.
 
@@ -129,9 +116,9 @@ def create_cluster(
         Unavailable: a PostgreSQL program failed.
     """
     if not home.cluster.exists():
-        _create(home, binaries, durable=durable)
+        _create(home, programs, durable=durable)
     _check_version(home)
-    single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
+    single = (programs / "postgres", "--single", "-j", "-D", home.cluster)
     # Do not log a failed statement, because it could contain a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
@@ -164,7 +151,7 @@ def _check_version(home: ServerDirectory) -> None:
     )
 
 
-def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None:
+def _create(home: ServerDirectory, programs: Path, *, durable: bool) -> None:
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
     require_space(home.directory, _NEW_CLUSTER_BYTES)
@@ -172,12 +159,16 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     # Reject all connections at first, because no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
-    command = (binaries.initdb, "--pgdata", unfinished, *closed, *_LOCALE, *sync)
+    command = (programs / "initdb", "--pgdata", unfinished, *closed, *_LOCALE, *sync)
     _run(command, home)
     (unfinished / "pg_hba.conf").write_bytes(_ACCESS)
     unfinished.rename(home.cluster)
-    _sync(home.cluster)
-    _sync(home.directory)
+    for directory in (home.cluster, home.directory):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _role_statements(passwords: Mapping[str, str]) -> str:
@@ -209,11 +200,3 @@ def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "")
             f"{Path(command[0]).name} could not prepare the cluster in {home.cluster} "
             f"(exit code {done.returncode}):\n{output}"
         )
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -29,19 +29,11 @@ class ConnectionInfo(NamedTuple):
         return f"host='{host}' dbname={DATABASE} {user}"
 
 
-def new_passwords() -> dict[str, str]:
-    return {name: os.urandom(24).hex() for name in ("admin", "owner", "app")}
-
-
 def read_connection_info(path: Path) -> ConnectionInfo | None:
     try:
         return ConnectionInfo(**json.loads(path.read_bytes()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-
-
-def write_connection_info(path: Path, connection: ConnectionInfo) -> None:
-    write_private(path, json.dumps(connection._asdict(), indent=1).encode())
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -204,13 +204,10 @@ def _check_private(directory: Path, uid: int) -> None:
     )
 
 
-def _make(directory: Path, mode: int) -> bool:
-    try:
+def _make(directory: Path, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
         directory.mkdir(mode)
-    except FileExistsError:
-        return False
-    directory.chmod(mode)  # The umask may have removed permissions.
-    return True
+        directory.chmod(mode)  # The umask may have removed permissions.
 
 
 def _is_ours(directory: Path) -> bool:

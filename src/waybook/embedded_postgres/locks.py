@@ -23,10 +23,6 @@ def try_exclusive(descriptor: int) -> bool:
     return _try(descriptor, fcntl.LOCK_EX)
 
 
-def _try_shared(descriptor: int) -> bool:
-    return _try(descriptor, fcntl.LOCK_SH)
-
-
 def release(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
@@ -34,19 +30,17 @@ def release(descriptor: int) -> None:
 def is_held(path: Path) -> bool:
     descriptor = open_lock(path)
     try:
-        return not _try_shared(descriptor)
+        return not _try(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    while not try_exclusive(descriptor):
-        _pause(deadline, purpose)
+    _wait(descriptor, fcntl.LOCK_EX, deadline, purpose)
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    while not _try_shared(descriptor):
-        _pause(deadline, purpose)
+    _wait(descriptor, fcntl.LOCK_SH, deadline, purpose)
 
 
 def _try(descriptor: int, kind: int) -> bool:
@@ -59,7 +53,10 @@ def _try(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _pause(deadline: float, purpose: str) -> None:
-    if time.monotonic() > deadline:
-        raise Unavailable(f"another process held the lock for too long while this one {purpose}")
-    time.sleep(POLL_SECONDS)
+def _wait(descriptor: int, kind: int, deadline: float, purpose: str) -> None:
+    while not _try(descriptor, kind):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"another process held the lock for too long while this one {purpose}"
+            )
+        time.sleep(POLL_SECONDS)

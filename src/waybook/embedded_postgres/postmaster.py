@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from waybook.embedded_postgres import layout
-from waybook.embedded_postgres.cluster import Binaries
 from waybook.embedded_postgres.connection import ProbeStatus, probe
 from waybook.embedded_postgres.layout import SOCKET_NAME, ServerDirectory, open_log
 from waybook.errors import Unavailable
@@ -70,18 +69,16 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # The process belongs to another user.
     return True
 
 
-def spawn(
-    home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
-) -> ChildServer:
+def spawn(home: ServerDirectory, programs: Path, socket_dir: Path, *, durable: bool) -> ChildServer:
     options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
         return subprocess.Popen(  # noqa: S603 - our own command line
-            (binaries.postgres, "-D", home.cluster, *options),
+            (programs / "postgres", "-D", home.cluster, *options),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
