@@ -44,7 +44,7 @@ def test_call_that_waited_for_a_lock_reads_the_updated_row(own_place: ServerData
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
         assert row is not None
         plan_id, step_id = row
-        lock = load.lock_statements(PlanRequest(plan_id=plan_id))[0]
+        lock = load.load_statements(PlanRequest(plan_id=plan_id), lock=True)[0]
 
         def locked() -> list[tuple[object, ...]]:
             with open_transaction(own_place) as connection:

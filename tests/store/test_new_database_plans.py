@@ -68,7 +68,7 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     fresh: ServerDatabase, settings: tuple[str, ...]
 ) -> None:
     """With an index that begins with the org, the query would read all rows of the org."""
-    lock = load.lock_statements(PlanRequest(plan_id=new_id(), holder=ME))[0]
+    lock = load.load_statements(PlanRequest(plan_id=new_id(), holder=ME), lock=True)[0]
     assert {"plan_pkey", "plan_brief_pkey"} <= used_indexes(explain(fresh, lock, *settings))
     step = load.SQL["plan_of_step"](step_id=new_id())
     assert used_indexes(explain(fresh, step, *settings)) == {"plan_step_pkey"}

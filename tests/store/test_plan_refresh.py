@@ -11,8 +11,7 @@ from waybook.plan.model import Plan
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import as_json_text
 from waybook.store.plans.load import LoadedPlan
-from waybook.store.plans.refresh import MAX_ENTRIES, apply_entries
-from waybook.store.plans.rows import ChangeRow
+from waybook.store.plans.refresh import MAX_ENTRIES, ChangeRow, apply_entries
 
 LATER = NOON + timedelta(minutes=1)
 

@@ -137,7 +137,7 @@ HOT = {
 
 
 def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
-    lock, stages, steps = load.lock_statements(run_id)
+    lock, stages, steps = load.load_statements(run_id, lock=True)
     return {
         "run_of_job": load.SQL["run_of_job"](job_id=job_id),
         "load_job": jobs.SQL["load_job"](job_id=job_id),

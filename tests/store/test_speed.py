@@ -111,8 +111,9 @@ def make_plan_id(place: ServerDatabase) -> tuple[str, str]:
 def test_frequent_plan_queries_use_no_sequential_scan(full: ServerDatabase) -> None:
     plan_id, step_id = make_plan_id(full)
     key = Key(tool="get_next_step", key="k", user="ann", arguments_hash=b"")
-    by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
-    for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
+    by_plan = load.load_statements(PlanRequest(plan_id=plan_id, holder=ME), key, lock=True)
+    wanted = PlanRequest(plan_id=plan_id, candidates=True, holder=ME)
+    for_work = load.load_statements(wanted, key, lock=True)
     page = contexts.FIRST_PAGE._asdict()
     statements = {
         "plan of a step": load.SQL["plan_of_step"](step_id=step_id),

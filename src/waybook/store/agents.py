@@ -46,21 +46,6 @@ class AgentRow(NamedTuple):
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
-class AgentUsageRow(NamedTuple):
-    """Tokens and cost of one agent. `total` is the number of agents on all pages."""
-
-    usage: Totals
-    name: str
-    session: str
-    total: int
-    clients: list[str]
-
-
-class DayUsageRow(NamedTuple):
-    usage: Totals
-    day: str
-
-
 _HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since"
 
 
@@ -79,8 +64,8 @@ SQL = load(
     **dict.fromkeys(("held_steps", "held_jobs"), _HELD_COLUMNS),
     **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts="started completed failed reviews entries",
-    usage_by_agent=AgentUsageRow,
-    usage_by_day=DayUsageRow,
+    usage_by_agent=(Totals, "usage name session total clients"),
+    usage_by_day=(Totals, "usage day"),
     results_without_usage="completed unreported counted",
 )
 

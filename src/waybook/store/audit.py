@@ -192,14 +192,11 @@ class Patches:
         self.updates: dict[Entity, list[Patch]] = defaultdict(list)
         self.deletes: dict[Entity, list[str]] = defaultdict(list)
         for entity, rows in patches.items():
-            self._sort(entity, rows.values())
-
-    def _sort(self, entity: Entity, patches: Iterable[Patch]) -> None:
-        for patch in patches:
-            if not patch.removed:
-                (self.inserts if patch.made else self.updates)[entity].append(patch)
-            elif not patch.made:
-                self.deletes[entity].append(patch.id)
+            for patch in rows.values():
+                if not patch.removed:
+                    (self.inserts if patch.made else self.updates)[entity].append(patch)
+                elif not patch.made:
+                    self.deletes[entity].append(patch.id)
 
 
 class WriteContext(NamedTuple):

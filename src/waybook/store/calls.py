@@ -51,13 +51,6 @@ class LoggedCall(NamedTuple):
     client: str | None = None
 
 
-class ModelUsageRow(NamedTuple):
-    usage: Totals
-    model: str | None
-    #: Number of language models in the whole list.
-    total: int
-
-
 class WorkUsageRow(NamedTuple):
     """Tokens and cost of a plan, of a run, or of the server's own language model."""
 
@@ -83,7 +76,7 @@ SQL = load(
     calls_by_tool="tool calls errors p50 p95 last_at",
     last_errors=_CALL_RECORD_COLUMNS,
     calls_of_step=_CALL_RECORD_COLUMNS,
-    usage_by_model=ModelUsageRow,
+    usage_by_model=(Totals, "usage model total"),
     usage_by_work=WorkUsageRow,
 )
 

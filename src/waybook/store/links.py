@@ -55,19 +55,11 @@ class AccessLink(NamedTuple):
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
-class SnapshotLink(NamedTuple):
-    id: str
-    seq: int
-    created_by: str
-    created_at: datetime
-    expires_at: datetime
-
-
 SQL = load(
     "links",
     link_by_hash=AccessLink,
     link_by_hash_of_org=AccessLink,
-    snapshot_links=SnapshotLink,
+    snapshot_links="id seq created_by created_at expires_at",
 )
 
 

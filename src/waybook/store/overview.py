@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
@@ -11,23 +10,6 @@ from waybook.store.driver.queries import Statement, load
 MAX_COUNTED = 100
 _MAX_CANDIDATES = 200
 MAX_TROUBLED = 16
-
-
-class WaitingRow(NamedTuple):
-    kind: str
-    id: str
-    name: str
-    since: datetime
-    is_overdue: bool
-    summary: str | None
-    step_order: int | None
-    dag_slug: str
-    dag_version: int
-    stages: list[str] | None
-
-    @property
-    def dag(self) -> tuple[str, int]:
-        return self.dag_slug, self.dag_version
 
 
 _StepColumns = tuple[str | None, str, int, str, str | None, str | None]
@@ -44,36 +26,20 @@ class TroubleKind(StrEnum):
     RUN = "r"
 
 
-class RunningRow(NamedTuple):
-    kind: str
-    id: str
-    name: str
-    status: str | None
-    dag_slug: str
-    dag_version: int
-    updated_at: datetime
-    statuses: str | None
-    active_steps: list[tuple[bool, int, str, str | None]] | None
-    holders: list[str] | None
-    steps_done: int | None
-    stages: list[str] | None
-
-    @property
-    def dag(self) -> tuple[str, int]:
-        return self.dag_slug, self.dag_version
-
-
 MAX_ENTRIES = 5_000
 _MAX_DECIDERS = 4
 
 
 SQL = load(
     "overview",
-    work_waiting=WaitingRow,
+    work_waiting="kind id name since is_overdue summary step_order dag_slug dag_version stages",
     work_in_trouble=(
         "kind id name status revision updated_at fail_reason steps last_change failures kinds"
     ),
-    work_running=RunningRow,
+    work_running=(
+        "kind id name status dag_slug dag_version updated_at statuses active_steps holders "
+        "steps_done stages"
+    ),
     work_finished="kind id name canceled reason canceled_by created_at ended_at statuses",
     work_totals="open awaiting finished since now has_work",
     activity_counts="steps plans jobs runs failures is_partial cost_micros",
@@ -105,9 +71,8 @@ def overview_statements(
     review summaries to `long` characters. A review is overdue after `patience` seconds.
     """
     since, looked_at = look
-    waiting, running = _fixed_statements(most, wide, long, patience)
     return (
-        waiting,
+        SQL["work_waiting"](most=most, long=long, patience=patience),
         SQL["work_in_trouble"](
             since=since,
             looked_at=looked_at,
@@ -116,21 +81,11 @@ def overview_statements(
             wide=wide,
             walked=_MAX_CANDIDATES,
         ),
-        running,
+        SQL["work_running"](newest=_MAX_CANDIDATES, most=most, wide=wide),
         SQL["work_finished"](
             since=since, looked_at=looked_at, newest=_MAX_CANDIDATES, most=most, wide=wide
         ),
         SQL["work_totals"](since=since, looked_at=looked_at, counted=max_read(most)),
-    )
-
-
-@lru_cache(maxsize=16)
-def _fixed_statements(
-    most: int, wide: int, long: int, patience: float | None
-) -> tuple[Statement, Statement]:
-    return (
-        SQL["work_waiting"](most=most, long=long, patience=patience),
-        SQL["work_running"](newest=_MAX_CANDIDATES, most=most, wide=wide),
     )
 
 

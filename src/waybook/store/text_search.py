@@ -7,13 +7,10 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Row, Statement, Value, load
 
 _TEXT_HIT_COLUMNS = "id name place body at plan_id step_id run_id job_id resource_id"
+KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 SQL = load(
     "text_search",
-    plans=_TEXT_HIT_COLUMNS,
-    steps=_TEXT_HIT_COLUMNS,
-    results=_TEXT_HIT_COLUMNS,
-    runs=_TEXT_HIT_COLUMNS,
-    documents=_TEXT_HIT_COLUMNS,
+    **dict.fromkeys(KINDS, _TEXT_HIT_COLUMNS),
     workflows="slug name at",
 )
 
@@ -22,7 +19,6 @@ SETTINGS: Final = (
     # Keep PostgreSQL from scanning whole tables, which is fast only while the tables are small.
     "set local enable_seqscan = off",
 )
-KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 
 class TextQuery(NamedTuple):

@@ -14,9 +14,8 @@ from waybook.errors import WaybookError
 from waybook.json_values import Body, Json, parse_content
 from waybook.run.model import CompiledDag
 from waybook.run.submit import RenderedPage, store_rendered
-from waybook.store.driver.queries import first_column
+from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import jobs, load
-from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
         return 0
 
 
-def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
+def _pages(seen: LockedRun, run_input: Json, rows: list[Row]) -> list[RenderedPage]:
     """Render documents until their total length exceeds a limit, but at least one document."""
     run: Body = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
@@ -65,7 +64,7 @@ def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[Rend
     return pages
 
 
-def _page(compiled_dag: CompiledDag, run: Body, row: RenderRow) -> RenderedPage:
+def _page(compiled_dag: CompiledDag, run: Body, row: Row) -> RenderedPage:
     job, key, content = jobs.read_job(row.job), row.document_key, row.content
     stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
     template = next((out.render for out in step.outputs if out.document_key == key), None)

@@ -13,10 +13,7 @@ from waybook.core.ids import id_or_nil
 from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput
 from waybook.store import audit, links
-from waybook.store.driver.queries import new_uuid
-from waybook.store.links import SnapshotLink
-
-__all__ = ["SnapshotLink"]
+from waybook.store.driver.queries import Row, new_uuid
 
 SHARED_PATH: Final = "/shared"
 DEFAULT_DAYS: Final = 30
@@ -30,7 +27,7 @@ class _SharedPlan(NamedTuple):
     name: str
     seq: int
     seal: str
-    links: list[SnapshotLink]
+    links: list[Row]
 
 
 async def read_shared_plan(ctx: RequestContext, plan_id: str) -> _SharedPlan:

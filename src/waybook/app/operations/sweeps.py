@@ -12,8 +12,7 @@ from waybook.plan.settle import detect_stall
 from waybook.store import deliveries
 from waybook.store.driver.queries import Row, first_column
 from waybook.store.plans import load, writer
-from waybook.store.plans.load import LoadedPlan
-from waybook.store.plans.rows import StallCountRow
+from waybook.store.plans.load import LoadedPlan, StallCountRow
 
 _MAX_CHECKED = 1_000
 _MAX_COUNTED = 1_000

@@ -19,9 +19,7 @@ from waybook.store.driver.queries import Row
 from waybook.store.overview import (
     MAX_COUNTED,
     LastLook,
-    RunningRow,
     TroubleKind,
-    WaitingRow,
     activity_statements,
     max_read,
     max_troubled,
@@ -36,7 +34,7 @@ _LABEL_LENGTH = 40
 class WaitingWork(NamedTuple):
     """An open review, or a completed stage that awaits feedback."""
 
-    row: WaitingRow
+    row: Row
     stage_name: str | None
 
 
@@ -141,7 +139,7 @@ class TroubledRun(NamedTuple):
 class RunningWork(NamedTuple):
     """An open plan with its progress, or an open run with its current stage."""
 
-    row: RunningRow
+    row: Row
     progress: Progress | None = None
     current_step: CurrentStep | None = None
     holders: Sequence[str] = ()
@@ -205,8 +203,9 @@ async def read_overview(
         )
     )
     totals = counted[0]
-    keys = {row.dag for row in waiting if row.stages is not None}
-    keys.update(row.dag for row in running if row.status is None)
+    runs = [row for row in waiting if row.stages is not None]
+    runs += [row for row in running if row.status is None]
+    keys = {(row.dag_slug, row.dag_version) for row in runs}
     dags = await load_definitions(ctx, keys)
     return Overview(
         needs=[*_waiting(waiting, dags)],
@@ -243,13 +242,13 @@ def _total(total: int, *, is_minimum: bool) -> SectionTotal:
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
-def _waiting(rows: Sequence[WaitingRow], dags: Dags) -> Iterator[WaitingWork]:
+def _waiting(rows: Sequence[Row], dags: Dags) -> Iterator[WaitingWork]:
     """Yield the open reviews, and the runs with a stage that awaits feedback."""
     for row in rows:
         if row.stages is None:
             yield WaitingWork(row, None)
             continue
-        dag = dags[row.dag]
+        dag = dags[row.dag_slug, row.dag_version]
         waiting = (s for s in dag.order if s in row.stages and s in dag.continued_stages)
         if slug := next(waiting, None):
             yield WaitingWork(row, dag.stage_name(slug))
@@ -268,9 +267,9 @@ def _troubled(row: Row, now: datetime) -> TroubledPlan | TroubledRun:
     )
 
 
-def _running(row: RunningRow, dags: Dags) -> RunningWork:
+def _running(row: Row, dags: Dags) -> RunningWork:
     if row.status is None:
-        dag, started = dags[row.dag], row.stages or ()
+        dag, started = dags[row.dag_slug, row.dag_version], row.stages or ()
         # If several stages are in progress, the last of them is the current stage.
         stages = [dag.stage_name(slug) for slug in dag.order if slug in started]
         stage_name = stages[-1] if stages else None

@@ -9,9 +9,7 @@ from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NotFound
 from waybook.notifications.delivery import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
-from waybook.store.agents import AgentUsageRow
 from waybook.store.calls import (
-    ModelUsageRow,
     WorkUsageRow,
 )
 from waybook.store.driver.queries import Row, is_uuid
@@ -53,7 +51,7 @@ class OrgUsage(NamedTuple):
     since: datetime
     until: datetime
     usage: Totals
-    models: Sequence[ModelUsageRow]
+    models: Sequence[Row]
     work: Sequence[WorkUsageRow]
     models_total: int
     work_total: int
@@ -66,7 +64,7 @@ async def count_usage(
 
 
 def _org_usage(
-    sums: Sequence[Sequence[Any]], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
+    sums: Sequence[Sequence[Any]], models: Sequence[Row], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
     ((*totals, since, until),) = sums
     return OrgUsage(
@@ -108,7 +106,7 @@ MAX_LISTED = 50
 class OrgCosts(NamedTuple):
     org: OrgUsage
     days: Mapping[date, Totals]
-    agents: Sequence[AgentUsageRow]
+    agents: Sequence[Row]
     agents_total: int
     completed: int
     unreported: int

@@ -15,11 +15,10 @@ from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.run.model import CompiledDag, RunList
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Row, Statement
 from waybook.store.plans import lists
 from waybook.store.plans.lists import CurrentStep, PlanSummary
 from waybook.store.runs import load
-from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["CurrentStep", "PlanSummary"]
 
@@ -196,8 +195,7 @@ async def last_active_run(ctx: RequestContext) -> str:
             "there is no run yet",
             next_call=NextCall("list_dags", {}, "List the workflows, then start a run of one."),
         )
-    run: RunSummaryRow = rows[0]
-    return run.id
+    return str(rows[0].id)
 
 
 class RunFilter(NamedTuple):
@@ -338,9 +336,7 @@ async def resolve_plan_or_run(ctx: RequestContext, text: str) -> str:
     raise NotFound(f"no plan or run matches “{text}”")
 
 
-async def read_run_summaries(
-    ctx: RequestContext, rows: Sequence[RunSummaryRow]
-) -> list[RunSummary]:
+async def read_run_summaries(ctx: RequestContext, rows: Sequence[Row]) -> list[RunSummary]:
     dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(

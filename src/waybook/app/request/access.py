@@ -37,7 +37,7 @@ async def load_plan(
     ctx: RequestContext, wanted: PlanRequest, *more: Statement
 ) -> tuple[LoadedPlan, Results]:
     """Load a plan without locking it. Return the plan, and the results of the statements `more`."""
-    statements = plans.snapshot_statements(wanted)
+    statements = plans.load_statements(wanted)
     results = await ctx.read(*statements, *more)
     return require_plan(results[: len(statements)], wanted), results[len(statements) :]
 
@@ -80,7 +80,7 @@ async def load_run(
     ctx: RequestContext, run_id: str, *more: Statement
 ) -> tuple[LoadedRun, CompiledDag, Results]:
     """Load a run without locking it. Return the run, its workflow, and the results of `more`."""
-    results = await ctx.read(*runs.snapshot_statements(id_or_nil(run_id)), *more)
+    results = await ctx.read(*runs.load_statements(id_or_nil(run_id)), *more)
     loaded = runs.read_run(results)
     if loaded is None:
         raise run_not_found()

@@ -19,7 +19,7 @@ from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
 from waybook.store.parent_cache import ParentCache
-from waybook.store.plans.rows import StallCountRow
+from waybook.store.plans.load import StallCountRow
 
 _PartT = TypeVar("_PartT")
 

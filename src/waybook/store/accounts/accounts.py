@@ -15,6 +15,7 @@ from waybook.json_values import Json
 from waybook.store.audit import (
     GENESIS,
     ChainHead,
+    Patch,
     Patches,
     StoredRow,
     WriteContext,
@@ -22,14 +23,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Query, Statement, Value, first_value, load, scalar
-
-
-class _OrgRow(NamedTuple):
-    org: Org
-    created_at: datetime
-    audit_seq: int
-    audit_hash: bytes | None
+from waybook.store.driver.queries import Query, Row, Statement, fill, first_value, load
 
 
 class TokenIdentity(NamedTuple):
@@ -80,12 +74,13 @@ class Member(NamedTuple):
     is_disabled: bool
 
 
+_ORG_COLUMNS = (Org, "org created_at audit_seq audit_hash")
 SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
     bearer_of_token_of_org=TokenIdentity,
-    lock_org=_OrgRow,
-    org=_OrgRow,
+    lock_org=_ORG_COLUMNS,
+    org=_ORG_COLUMNS,
     users=User,
     user_by_name=User,
     tokens=TokenUse,
@@ -115,7 +110,7 @@ def check_statement(token: TokenIdentity) -> Statement:
     )
 
 
-def read_org(rows: list[_OrgRow], last: Sequence[Sequence[datetime]] = ()) -> tuple[Org, ChainHead]:
+def read_org(rows: list[Row], last: Sequence[Sequence[datetime]] = ()) -> tuple[Org, ChainHead]:
     (org, _, seq, audit_hash), at = rows[0], first_value(last)
     head = ChainHead(seq, audit_hash or GENESIS, at) if seq else ChainHead()
     return _read_policy_of(org), head
@@ -179,25 +174,22 @@ def statements(
 def _changes(patches: Patches) -> Iterator[Statement]:
     for entity, insert in ((Entity.USER, SQL["insert_user"]), (Entity.TOKEN, SQL["insert_token"])):
         for patch in patches.inserts[entity]:
-            yield _filled(insert, patch.id, patch.values)
+            yield _filled(insert, patch)
     for patch in patches.updates[Entity.USER]:
         if "disabled_at" in patch.values:
-            yield _filled(SQL["enable_user"], patch.id, patch.values)
+            yield _filled(SQL["enable_user"], patch)
         if "scopes" in patch.values:
-            yield _filled(SQL["set_user_scopes"], patch.id, patch.values)
+            yield _filled(SQL["set_user_scopes"], patch)
     for patch in patches.updates[Entity.TOKEN]:
-        yield _filled(SQL["revoke_token"], patch.id, patch.values)
+        yield _filled(SQL["revoke_token"], patch)
 
 
-def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    parameters: dict[str, Value] = {}
-    for name in query.places:
-        value = values[name] if name != "id" else row_id
-        if isinstance(value, list):
-            parameters[name] = f"{{{','.join(map(str, value))}}}"
-        else:
-            parameters[name] = scalar(value)
-    return query(**parameters)
+def _filled(query: Query, patch: Patch) -> Statement:
+    values: dict[str, Json] = {
+        name: f"{{{','.join(map(str, value))}}}" if isinstance(value, list) else value
+        for name, value in patch.values.items()
+    }
+    return fill(query, values, id=patch.id)
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:

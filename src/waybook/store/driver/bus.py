@@ -49,7 +49,7 @@ class Bus:
         #: Number of events of each org so far. It starts at a random number, so that this process
         #: does not accept a position that another process gave to a client.
         self._counts: OrderedDict[int, int] = OrderedDict()
-        self._closed = False
+        self.is_closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
         """Deliver an event to the subscribers in this process, and queue it for other processes."""
@@ -71,7 +71,11 @@ class Bus:
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
         """Subscribe to an org's events for the duration of the `with` block, from `since` on."""
-        self._catch_up(org_id, subscriber, since)
+        missed = self.events_since(org_id, since) if since else []
+        if missed is None:
+            subscriber.on_gap()
+        for event in missed or ():
+            subscriber.on_event(event)
         leave = self.subscribe(org_id, subscriber)
         try:
             yield
@@ -85,7 +89,7 @@ class Bus:
             self.has_newcomers.set()
         others.append(subscriber)
         self.is_wanted.set()
-        if self._closed:
+        if self.is_closed:
             subscriber.on_close()
 
         def leave() -> None:
@@ -123,12 +127,8 @@ class Bus:
             by_org.setdefault(UUID(int=org), []).append(event)
         return by_org
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
                 subscriber.on_close()
@@ -144,16 +144,6 @@ class Bus:
         if len(self._known) > _MAX_TRACKED_SUBJECTS:
             self._known.popitem(last=False)
         for subscriber in list(subscribers):
-            subscriber.on_event(event)
-
-    def _catch_up(self, org_id: UUID, subscriber: Subscriber, since: str) -> None:
-        if not since:
-            return
-        missed = self.events_since(org_id, since)
-        if missed is None:
-            subscriber.on_gap()
-            return
-        for event in missed:
             subscriber.on_event(event)
 
     def _counted(self, org: int) -> int:
@@ -178,7 +168,7 @@ class ChangeFeed:
 
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
-        self._ended = False
+        self.has_ended = False
         self._has_news = asyncio.Event()
 
     def on_event(self, event: ChangeEvent) -> None:
@@ -194,12 +184,8 @@ class ChangeFeed:
         self._has_news.set()
 
     def on_close(self) -> None:
-        self._ended = True
+        self.has_ended = True
         self._has_news.set()
-
-    @property
-    def has_ended(self) -> bool:
-        return self._ended
 
     async def read(self, seconds: float) -> tuple[str, ...]:
         try:
@@ -210,7 +196,7 @@ class ChangeFeed:
         return self.take()
 
     def take(self) -> tuple[str, ...]:
-        if not self._ended:
+        if not self.has_ended:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}
         return topics

@@ -163,7 +163,11 @@ class DbConnection:
                     await wait_async(
                         flush_steps(self.connection), self.connection.pgconn.socket, interval=1
                     )
-            results = await self._answers()
+            try:
+                results = await self._collect()
+            except asyncio.CancelledError:
+                await self._cancel()
+                raise
             pgconn.exit_pipeline_mode()
         finally:
             timer.cancel()
@@ -207,13 +211,6 @@ class DbConnection:
         make_row = tuple if isinstance(statement, str) else statement.form.make_row
         return self._transformer.load_rows(0, result.ntuples, make_row)
 
-    async def _answers(self) -> list[PGresult]:
-        try:
-            return await self._collect()
-        except asyncio.CancelledError:
-            await self._cancel()
-            raise
-
     async def _cancel(self) -> None:
         self._stop_listening()
         try:
@@ -228,7 +225,12 @@ class DbConnection:
         pgconn, results, ended = self.connection.pgconn, list[PGresult](), False
         while True:
             while pgconn.is_busy():
-                await self._readable()
+                self._listen()
+                self._arrived = self._loop.create_future()
+                try:
+                    await self._arrived
+                finally:
+                    self._arrived = None
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:  # libpq returns None after the last result of each statement.
@@ -240,14 +242,6 @@ class DbConnection:
             else:
                 results.append(result)
                 ended = False
-
-    async def _readable(self) -> None:
-        self._listen()
-        self._arrived = self._loop.create_future()
-        try:
-            await self._arrived
-        finally:
-            self._arrived = None
 
     def _listen(self) -> None:
         """Register the socket before every wait, because uvloop may have removed it."""

@@ -202,7 +202,9 @@ class ConnectionPool:
     async def _open(self, org: Org, deadline: float) -> DbConnection | None:
         self._places += 1
         try:
-            return self._follow(DbConnection(await self._connect(deadline), self.wire))
+            open_host = partial(self._connect_host, deadline=deadline)
+            connection = await first_opened(self.dsn, open_host, self._must_share)
+            new = DbConnection(connection, self.wire)
         except BaseException as error:
             self._places -= 1
             self._turns.release(org)
@@ -215,13 +217,8 @@ class ConnectionPool:
             if isinstance(error, psycopg.Error | TimeoutError):
                 raise _unreachable() from error
             raise
-
-    def _follow(self, new: DbConnection) -> DbConnection:
-        """Return the new connection, after closing all connections to earlier primary servers.
-
-        This applies only if the connection string selects the primary of several hosts.
-        """
         if follows_primary(self.dsn):
+            # Close the connections to earlier primary servers.
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
             self._discard_free(line for line in self._free if line.server != new.server)
@@ -240,10 +237,6 @@ class ConnectionPool:
         """
         is_full = any(words in str(error) for words in _FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
-
-    async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        open_host = partial(self._connect_host, deadline=deadline)
-        return await first_opened(self.dsn, open_host, self._must_share)
 
     async def _connect_host(self, dsn: str, *, deadline: float) -> AsyncConnection[TupleRow]:
         loop, limit, pause = asyncio.get_running_loop(), _FIRST_CONNECT_SECONDS, _RETRY_SECONDS[0]

@@ -213,17 +213,14 @@ class Query:
         form = self._forms.get(rows)
         if form is None:
             text = self._numbered(rows, width).encode()
-            name = self._prepared_name(rows)
+            is_prepared = rows <= PREPARED_ROW_COUNT or rows == BATCH_SIZE
+            suffix = f"_{rows}" if rows else ""
+            name = f"wb_{self.name}_{self._digest}{suffix}".encode() if is_prepared else None
             merges = self if self._listed == _MERGED_PLACE else None
             form = _PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
-            if form.name is not None:
+            if is_prepared:
                 self._forms[rows] = form
         return form
-
-    def _prepared_name(self, rows: int) -> bytes | None:
-        if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
-            return None
-        return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
 
     def _numbered(self, rows: int, width: int) -> str:
         numbers = count(1)
@@ -240,10 +237,14 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-def load(name: str, **rows: _RowClass | str) -> Mapping[str, Query]:
+_RowSpec: TypeAlias = _RowClass | str | tuple[_RowClass, str]
+
+
+def load(name: str, **rows: _RowSpec) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
-    `rows` maps query names to row classes, or to the names of the columns.
+    `rows` maps query names to row classes, or to the names of the columns. If the first columns
+    belong to another class, a name stands for all of them, and the names follow that class.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
@@ -252,10 +253,13 @@ def load(name: str, **rows: _RowClass | str) -> Mapping[str, Query]:
     return {query: Query(query, body, classes.get(query)) for query, body in texts.items()}
 
 
-def _class_of(query: str, row: _RowClass | str) -> _RowClass:
-    if isinstance(row, str):
-        return namedtuple(query, row)  # noqa: PYI024 - the names are not constants
-    return row
+def _class_of(query: str, row: _RowSpec) -> _RowClass:
+    if isinstance(row, type):
+        return row
+    nested, names = (str, row) if isinstance(row, str) else row
+    made: _RowClass = namedtuple(query, names.split())  # type: ignore[misc] # noqa: PYI024 - no constant
+    made.__annotations__ = {names.split()[0]: nested}
+    return made
 
 
 @cache

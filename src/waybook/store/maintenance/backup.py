@@ -86,7 +86,12 @@ class _Backup:
         now = [(table.name, table.columns) for table in org_tables(self._connection)]
         if now != [(table.name, table.columns) for table in self._all]:
             raise Busy("the schema was changed just now; nothing was backed up, try again")
-        members = [member for org_id in orgs for member in self._members(org_id)]
+        members = list[Member]()
+        for org_id in orgs:
+            enter_org(self._connection, org_id)
+            for table in self._tables:
+                if member := self._writer.add(str(org_id), table.name, self._copied(table)):
+                    members.append(member)
         with self._writer.open(ANCHORS) as target:
             anchor = write_anchors(target, at, chain_ends(self._connection, orgs))
         applied: list[Any] = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
@@ -106,13 +111,6 @@ class _Backup:
         )
         self._writer.finish(manifest)
         return manifest
-
-    def _members(self, org_id: UUID) -> Iterator[Member]:
-        enter_org(self._connection, org_id)
-        for table in self._tables:
-            member = self._writer.add(str(org_id), table.name, self._copied(table))
-            if member is not None:
-                yield member
 
     def _copied(self, table: Row) -> Iterator[bytes]:
         query = filled_in(SQL["copy_rows"], table.name, table.columns)

@@ -67,7 +67,15 @@ def _plan_tables(copy: Copy) -> _TableRows:
     yield "plan", [{**plan, "id": copy.id, **_head(copy.entries)}]
     yield "plan_brief", [{**plan, **in_plan}]
     steps = copy.rows.get("step", {})
-    yield "plan_step", ({**_step_columns(step), "id": i, **in_plan} for i, step in steps.items())
+    columns = [column for column in TABLES["plan_step"].columns if column.is_audited]
+    yield (
+        "plan_step",
+        (
+            {c.name: step.get(c.field) for c in columns}
+            | {"depends_on": step.get("depends_on") or None, "id": i, **in_plan}
+            for i, step in steps.items()
+        ),
+    )
     yield "step_brief", ({**step, "step_id": i} for i, step in steps.items())
     yield (
         "step_result",
@@ -79,8 +87,7 @@ def _plan_tables(copy: Copy) -> _TableRows:
     )
     yield "branching_condition", _children(copy, "condition", in_plan)
     yield "review", _children(copy, "review", in_plan)
-    sessions = copy.rows.get("session", {}).items()
-    yield "plan_session", ({**row, **in_plan, "session": name} for name, row in sessions)
+    yield "plan_session", _children(copy, "session", in_plan, key="session")
     artifacts = _children(copy, "artifact", in_plan)
     yield "artifact", ({**row, "tags": row.get("tags") or []} for row in artifacts)
     creation = _creations(copy.entries, Entity.SOURCE)
@@ -89,24 +96,16 @@ def _plan_tables(copy: Copy) -> _TableRows:
     yield "usage", _children(copy, "usage", in_plan)
 
 
-def _step_columns(step: Row) -> Row:
-    audited = (column for column in TABLES["plan_step"].columns if column.is_audited)
-    columns = {column.name: step.get(column.field) for column in audited}
-    return {**columns, "depends_on": step.get("depends_on") or None}
-
-
 def _run_tables(copy: Copy) -> _TableRows:
     (run,) = copy.rows["run"].values()
     in_run: Row = {"run_id": copy.id}
     yield "run", [{**run, "id": copy.id, **_head(copy.entries)}]
     yield "run_brief", [{**run, **in_run}]
-    stages = copy.rows.get("stage_run", {}).items()
-    yield "stage_run", ({**stage, **in_run, "stage_slug": slug} for slug, stage in stages)
+    yield "stage_run", _children(copy, "stage_run", in_run, key="stage_slug")
     steps = copy.rows.get("stage_step", {}).items()
     yield "stage_step", ({**step, **in_run, **_step_key(key)} for key, step in steps)
     yield "job", _children(copy, "job", in_run)
-    parts = _children(copy, "job_part", in_run)
-    yield "job_part", ({**row, "job_id": row["id"]} for row in parts)
+    yield "job_part", _children(copy, "job_part", in_run, key="job_id")
     creation = _creations(copy.entries, Entity.DOCUMENT)
     yield "document", _children(copy, "document", in_run, lambda i: creation[i])
     yield "rendered_document", _children(copy, "rendered_document", in_run)
@@ -115,10 +114,15 @@ def _run_tables(copy: Copy) -> _TableRows:
 
 
 def _children(
-    copy: Copy, kind: str, parent: Row, more: Callable[[str], Row] = lambda _: {}
+    copy: Copy,
+    kind: str,
+    parent: Row,
+    more: Callable[[str], Row] = lambda _: {},
+    *,
+    key: str = "id",
 ) -> Iterator[Row]:
     for row_id, row in copy.rows.get(kind, {}).items():
-        yield {**row, **more(row_id), **copy.texts.get(row_id, {}), "id": row_id, **parent}
+        yield {**row, **more(row_id), **copy.texts.get(row_id, {}), key: row_id, **parent}
 
 
 def _head(entries: list[SealedEntry]) -> Row:

@@ -156,7 +156,8 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     ran = []
     with connection.transaction():
         connection.execute(_text("lock"))
-        _ensure_role(connection)
+        if not _ask(connection, "role_exists"):
+            _create_role(connection)
         _execute_each(connection, _text("create_table"))
     for migration in _pending(_done(connection) or {}):
         if up_to is not None and migration.number > up_to:
@@ -278,9 +279,7 @@ def _check_same(applied: Iterable[tuple[int, str]], ours: dict[int, Migration]) 
             )
 
 
-def _ensure_role(connection: psycopg.Connection) -> None:
-    if _ask(connection, "role_exists"):
-        return
+def _create_role(connection: psycopg.Connection) -> None:
     try:
         connection.execute(_text("create_role"))
     except psycopg.errors.InsufficientPrivilege as error:

@@ -1,6 +1,5 @@
 """Restores a backup into an empty database, as the database owner, in one transaction."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -131,24 +130,18 @@ class _Restore:
             raise damaged("the audit chains do not end where they did")
 
     def _check_empty(self, tables: list[str]) -> None:
-        row_counts = [
-            f"{count} in {table}"
-            for org_id in all_orgs(self._connection)
-            for table, count in self._counts(org_id, tables)
-        ]
+        row_counts = []
+        for org_id in all_orgs(self._connection):
+            enter_org(self._connection, org_id)
+            for table in tables:
+                ((count,),) = self._run(SQL["count_rows"], table)
+                if count and (table, org_id) != ("org", LOCAL_ORG):
+                    row_counts.append(f"{count} in {table}")
         if row_counts:
             raise Refused(
                 f"this database is not empty (rows: {', '.join(row_counts[:5])}); nothing was "
-                "restored: "
-                "name a new database with --database-url, or a new --data-dir"
+                "restored: name a new database with --database-url, or a new --data-dir"
             )
-
-    def _counts(self, org_id: UUID, tables: list[str]) -> Iterator[tuple[str, int]]:
-        enter_org(self._connection, org_id)
-        for table in tables:
-            row = self._run(SQL["count_rows"], table).fetchone()
-            if row and row[0] and (table, org_id) != ("org", LOCAL_ORG):
-                yield table, row[0]
 
     def _load(self, member: Member) -> None:
         enter_org(self._connection, UUID(member.org_id))
@@ -159,8 +152,8 @@ class _Restore:
                 self._rows += count_rows(block)
                 self._bytes += len(block)
                 self._progress(self._rows, self._manifest.rows, self._bytes)
-        row = self._run(SQL["has_foreign_rows"], member.table).fetchone()
-        if row and row[0]:
+        ((has_foreign_rows,),) = self._run(SQL["has_foreign_rows"], member.table)
+        if has_foreign_rows:
             raise damaged(f"{member.name} has a row of another org")
         if member.table == "org":
             self._connection.execute(SQL["remove_org_row"].text.encode())

@@ -15,7 +15,7 @@ from uuid import UUID
 import psycopg
 
 from waybook.errors import Misconfigured
-from waybook.store.driver.queries import Query, first_column, first_value, load
+from waybook.store.driver.queries import first_column, first_value, load
 from waybook.store.maintenance.erasure import (
     erase_late_rows,
     is_chain_valid,
@@ -212,8 +212,12 @@ def _retain_in(chores: _RetentionRun, org_id: UUID) -> Counter[str]:
         ("web_session", keep.sessions, SQL["old_sessions"]),
         ("passage_deletion", _DELETIONS_DAYS, SQL["old_deletions"]),
     ):
-        if days:
-            gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))
+        # Delete in batches, so that no call waits long for a lock.
+        before, rows = chores.now - timedelta(days=days), MAX_ROWS if days else 0
+        while rows == MAX_ROWS:
+            with chores.org_transaction(org_id) as owner:
+                rows = owner.change(query, before=before, most=MAX_ROWS) if owner else 0
+            gone[table] += rows
     if keep.archived:
         for subject in ("plan", "run"):
             after = str(_NO_ORG)
@@ -224,22 +228,13 @@ def _retain_in(chores: _RetentionRun, org_id: UUID) -> Counter[str]:
     return gone
 
 
-def _delete_rows(chores: _RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
-    """Delete rows older than `before` in batches, so that no call waits long for a lock."""
-    gone, rows = 0, MAX_ROWS
-    while rows == MAX_ROWS:
-        with chores.org_transaction(org_id) as owner:
-            rows = owner.change(query, before=before, most=MAX_ROWS) if owner else 0
-        gone += rows
-    return gone
-
-
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
     """Erase the next batch of plans or runs. Return the last id, or "" at the end."""
     head = lock_org(owner)
-    rows = owner.fetch(_SUBJECTS[subject][0], before=before, after=after, most=MAX_SUBJECTS)
+    query, deletions = _SUBJECTS[subject]
+    rows = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, subject_id, seq, seal)
         for subject_id, seq, seal in rows
@@ -247,22 +242,17 @@ def _erase_some(
         if is_chain_valid(read_chain(owner, subject_id), seal)
     ]
     if stones:
-        counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
+        ids = [stone.subject_id for stone in stones]
+        # Only plans have sources.
+        unshared = owner.fetch(SQL["unshared_sources"], ids=ids) if subject == "plan" else []
+        deleted = {
+            table: owner.change(query, ids=ids, sources=first_column(unshared))
+            for table, query in deletions.items()
+        }
+        counts = {table: rows for table, rows in sorted(deleted.items()) if rows}
         record_erasure(owner, head, what="archived", by="waybook", counts=counts, stones=stones)
         gone.update(counts)
     return rows[-1][0] if len(rows) == MAX_SUBJECTS else ""
-
-
-def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
-    # Runs have no sources.
-    sources = (
-        first_column(owner.fetch(SQL["unshared_sources"], ids=ids)) if subject == "plan" else []
-    )
-    counts = {
-        table: owner.change(query, ids=ids, sources=sources)
-        for table, query in _SUBJECTS[subject][1].items()
-    }
-    return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
 def _alone(owner: OwnerTransaction) -> bool:

@@ -63,8 +63,7 @@ class PlanCache:
         if self._checks_of_new_plans and cached.period != self._period:
             self._share(which)
             return None
-        known = session is None or cached.all_sessions or session in cached.loaded.plan.sessions
-        return cached.loaded if known else None
+        return self.get_unchecked(which, session)
 
     def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
         """Return the cached plan even if other processes may have changed it."""

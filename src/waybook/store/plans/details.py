@@ -42,38 +42,12 @@ class Research(NamedTuple):
     total: int = 0
 
 
-class Source(NamedTuple):
-    artifact_id: str
-    title: str
-    url: str | None
-    quote: str | None
-
-
 class StepStatusChange(NamedTuple):
     step_id: str
     at: datetime
     status: StepStatus
     actor: str
     session: str | None
-
-
-class Result(NamedTuple):
-    summary: Json
-    confidence: float | None
-    report: Json
-    formatting_notes: str | None
-
-
-class _OutputContentRow(NamedTuple):
-    output: Output
-    plan_id: str
-    content: str
-
-
-class _LatestOutputRow(NamedTuple):
-    output: Output
-    plan_id: str
-    plan_name: str
 
 
 MAX_RESULT_LENGTH = 200_000
@@ -84,12 +58,12 @@ SQL = load(
     "plans/details",
     history=HistoryEntry,
     research=Research,
-    result=Result,
+    result="summary confidence report formatting_notes",
     reviews_of=Review,
-    sources_of=Source,
+    sources_of="artifact_id title url quote",
     outputs=Output,
-    output=_OutputContentRow,
-    latest_outputs=_LatestOutputRow,
+    output=(Output, "output plan_id content"),
+    latest_outputs=(Output, "output plan_id plan_name"),
     finished_steps="is_own title seconds cost_micros",
     previous_reviews=(
         "review_id feedback decision decided_by decided_at result_summary result_length"

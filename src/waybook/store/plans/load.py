@@ -33,13 +33,26 @@ from waybook.store.calls import Key, StoredAnswer
 from waybook.store.columns import TABLES
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Row, Statement, load
-from waybook.store.plans.rows import (
-    PlanBrief,
-    PlanRow,
-    StallCountRow,
-)
 
 NO_SESSIONS: frozenset[str] = frozenset()
+
+
+class StallCountRow(NamedTuple):
+    plans: int = 0
+    steps: int = 0
+
+
+class PlanBrief(NamedTuple):
+    """The fields of a plan that never change."""
+
+    question: str
+    formatting_notes: str | None
+    created_at: datetime
+    created_by: str
+    output_media_type: str | None = None
+    formatting_instructions: str | None = None
+    skill: str | None = None
+    skill_execution_id: str | None = None
 
 
 class LoadedPlan(NamedTuple):
@@ -63,7 +76,10 @@ class PlanRequest(NamedTuple):
 _RESULT_COLUMNS = "step_id result confidence octets"
 SQL = load(
     "plans/load",
-    load_plan=PlanRow,
+    load_plan=(
+        "id name status revision stall_seconds resumed_at fail_reason audit_seq audit_hash now "
+        "usage budget created_by created_at updated_at copied_from copied_seq sequential canceled"
+    ),
     lock_if_unchanged="locked now",
     load_call="is_known_session answer conditions",
     load_review=Review,
@@ -94,25 +110,12 @@ _LOAD_PLAN = SQL["load_plan"]
 _LOCK_PLAN = _LOAD_PLAN.for_update("p")
 
 
-def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    return [_LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
-
-
-def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
-    return [_LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
-
-
-def steps_statement(wanted: PlanRequest) -> Statement:
-    plan_id, texts = wanted.plan_id, Ids(wanted.texts)
-    user, session = wanted.holder
-    if wanted.candidates:
-        return SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
-    return SQL["load_steps"](plan_id=plan_id, wanted=texts)
-
-
-def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
+def load_statements(
+    wanted: PlanRequest, key: Key | None = None, *, lock: bool = False
+) -> list[Statement]:
     plan_id = wanted.plan_id
-    rest = [
+    statements = [
+        (_LOCK_PLAN if lock else _LOAD_PLAN)(plan_id=plan_id),
         steps_statement(wanted),
         SQL["load_call"](
             plan_id=plan_id,
@@ -122,8 +125,16 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
         ),
     ]
     if wanted.review:
-        rest.append(SQL["load_review"](plan_id=plan_id))
-    return rest
+        statements.append(SQL["load_review"](plan_id=plan_id))
+    return statements
+
+
+def steps_statement(wanted: PlanRequest) -> Statement:
+    plan_id, texts = wanted.plan_id, Ids(wanted.texts)
+    user, session = wanted.holder
+    if wanted.candidates:
+        return SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
+    return SQL["load_steps"](plan_id=plan_id, wanted=texts)
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
@@ -158,7 +169,7 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
 
 
 def build_plan(
-    row: PlanRow,
+    row: Row,
     steps: tuple[Step, ...],
     texts: Mapping[StepId, StepText],
     conditions: list[list[Any]] | None,

@@ -18,22 +18,27 @@ from waybook.plan.model import Plan, PlanStatus, Step, StepId, StepStatus, StepT
 from waybook.store.audit import ChainHead
 from waybook.store.columns import TABLES
 from waybook.store.driver.queries import Statement, load
+from waybook.store.plans.load import SQL as LOAD
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
-from waybook.store.plans.rows import ChangeRow, PlanRow
+
+
+class ChangeRow(NamedTuple):
+    seq: int
+    at: datetime
+    hash: bytes
+    now: datetime
+    #: Details of the audit entry as JSON text. None if they are too long.
+    details: str | None
+
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
 
 MAX_ENTRIES: Final = 16
 MAX_DETAILS_BYTES: Final = 32_768
 
-Convert: TypeAlias = Callable[[Any], object]
-
-
-class Field(NamedTuple):
-    """A field of a plan or step: its index in the named tuple, and the converter of its values."""
-
-    place: int
-    convert: Convert | None = None
+_Convert: TypeAlias = Callable[[Any], object] | None
+#: Fields of a plan or step: the index in the named tuple, and the converter of the values, if any.
+_Fields: TypeAlias = Mapping[str, tuple[int, _Convert]]
 
 
 @lru_cache(maxsize=4_096)
@@ -46,25 +51,32 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
+
+def _fields(model: type[Plan | Step], **converters: _Convert) -> _Fields:
+    return {name: (model._fields.index(name), convert) for name, convert in converters.items()}
+
+
 #: Fields of a plan to which audit entries can be applied. If an entry changes another field, the
 #: whole plan is read again.
-PLAN_FIELDS: Final[Mapping[str, Field]] = {
-    "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
-    "revision": Field(Plan._fields.index("revision")),
-    "resumed_at": Field(Plan._fields.index("resumed_at"), _time),
-    "fail_reason": Field(Plan._fields.index("fail_reason")),
-    "usage": Field(Plan._fields.index("usage"), totals_from_json),
-}
-STEP_FIELDS: Final[Mapping[str, Field]] = {
-    "status": Field(Step._fields.index("status"), STEP_STATUSES.__getitem__),
-    "attempt": Field(Step._fields.index("attempt")),
-    "in_progress_since": Field(Step._fields.index("in_progress_since"), _time),
-    "completed_at": Field(Step._fields.index("completed_at"), _time),
-    "held_by": Field(Step._fields.index("held_by")),
-    "held_session": Field(Step._fields.index("held_session")),
-    "fail_reason": Field(Step._fields.index("fail_reason")),
-    "silent_holders": Field(Step._fields.index("silent_holders")),
-}
+_PLAN_FIELDS: Final = _fields(
+    Plan,
+    status=PLAN_STATUSES.__getitem__,
+    revision=None,
+    resumed_at=_time,
+    fail_reason=None,
+    usage=totals_from_json,
+)
+_STEP_FIELDS: Final = _fields(
+    Step,
+    status=STEP_STATUSES.__getitem__,
+    attempt=None,
+    in_progress_since=_time,
+    completed_at=_time,
+    held_by=None,
+    held_session=None,
+    fail_reason=None,
+    silent_holders=None,
+)
 #: Rows whose changes are ignored, because the class `Plan` does not contain them.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
@@ -134,10 +146,10 @@ def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
             if place is None:
                 raise ReplayError(f"there is no step {row_id}")
             values = [*steps[place]]
-            _set_fields(values, fields, STEP_FIELDS, OTHER_STEP_FIELDS)
+            _set_fields(values, fields, _STEP_FIELDS, OTHER_STEP_FIELDS)
             steps[place] = Step._make(values)
         elif entity == Entity.PLAN:
-            _set_fields(plan, fields, PLAN_FIELDS, OTHER_PLAN_FIELDS)
+            _set_fields(plan, fields, _PLAN_FIELDS, OTHER_PLAN_FIELDS)
         elif entity == Entity.SESSION:
             plan[_SESSIONS] |= {row_id}
         elif entity not in OTHER_ROWS:
@@ -145,14 +157,12 @@ def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
 
 
 def _set_fields(
-    row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
+    row: list[Any], fields: ChangedFields, known: _Fields, other: frozenset[str]
 ) -> None:
     for name, values in fields.items():
-        field = known.get(name)
-        if field is not None:
-            value = new_value(values)
-            convert = field.convert
-            row[field.place] = value if convert is None or value is None else convert(value)
+        if name in known:
+            (place, convert), value = known[name], new_value(values)
+            row[place] = value if convert is None or value is None else convert(value)
         elif name not in other:
             raise ReplayError(f"changes of the field {name} are not applied")
 
@@ -178,4 +188,4 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
     if text is not None and text[0] in [step.id for step in steps]:
         texts[StepId(text[0])] = read_text(text[1:])
     session = wanted.holder.session if is_known_session else None
-    return build_plan(PlanRow(*columns), steps, texts, conditions, session)
+    return build_plan(LOAD["load_plan"].make_row(columns), steps, texts, conditions, session)

@@ -21,7 +21,6 @@ from waybook.store.columns import TABLES
 from waybook.store.driver.queries import (
     AsJson,
     Ids,
-    Query,
     Rows,
     Statement,
     Value,
@@ -192,21 +191,12 @@ def _new_result(patch: Patch) -> Statement:
     return SQL["insert_result"](merged_rows=Rows([row]))
 
 
-def start_skill(
+def write_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    return _skill(SQL["insert_skill_execution"], row, skill_id, entry, write_context)
-
-
-def complete_skill(
-    row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
-) -> list[Statement]:
-    return _skill(SQL["complete_skill_execution"], row, skill_id, entry, write_context)
-
-
-def _skill(
-    query: Query, row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
-) -> list[Statement]:
+    """Insert the execution of a skill or, if it has audit entries already, complete it."""
+    is_new = not write_context.head.seq
+    query = SQL["insert_skill_execution"] if is_new else SQL["complete_skill_execution"]
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [fill(query, row, id=skill_id, **_head(sealed)), *audit_statements(sealed)]
 

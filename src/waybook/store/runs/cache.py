@@ -119,7 +119,7 @@ def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statemen
 
 def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statement]:
     return [
-        *load.snapshot_statements(run_id),
+        *load.load_statements(run_id),
         load.SQL["run_brief"](run_id=run_id),
         SQL["held_jobs"](run_id=run_id, most=MAX_HELD_JOBS + 1),
         free_jobs_statement(run_id, wanted, most),

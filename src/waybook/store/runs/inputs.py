@@ -93,17 +93,16 @@ class DocumentCache:
         """Cache the documents of these slots, except slots written since `writes_of` was called."""
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
-            if before == now:
-                self._add(slot, documents_in(slot, infos))
-
-    def _add(self, slot: DocumentSlot, documents: tuple[DocumentInfo, ...]) -> None:
-        self._documents += len(documents) + 1
-        self._characters += sum(len(info.content or "") for info in documents)
-        if self._documents > _MAX_CACHED_DOCUMENTS or self._characters > MAX_CACHED_CHARACTERS:
-            self._places.clear()
-            self._documents = self._characters = 0
-            return
-        self._places.setdefault((slot.stage, slot.document_key), {})[slot.lineage] = documents
+            if before != now:
+                continue
+            found = documents_in(slot, infos)
+            self._documents += len(found) + 1
+            self._characters += sum(len(info.content or "") for info in found)
+            if self._documents > _MAX_CACHED_DOCUMENTS or self._characters > MAX_CACHED_CHARACTERS:
+                self._places.clear()
+                self._documents = self._characters = 0
+            else:
+                self._places.setdefault((slot.stage, slot.document_key), {})[slot.lineage] = found
 
     def discard(self, documents: Iterable[NewDocument]) -> None:
         for document in documents:

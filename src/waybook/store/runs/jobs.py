@@ -13,7 +13,6 @@ from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, Value, load
 from waybook.store.runs.rows import (
     ReadableRow,
-    RenderRow,
 )
 
 SQL = load(
@@ -25,7 +24,7 @@ SQL = load(
     claimable_job=Job,
     claimable_job_for_model=Job,
     failed_jobs=Job,
-    to_render=RenderRow,
+    to_render=(Job, "job document_key document_model lineage version content"),
     workers="name stage step_key model attempt since job_id",
     failures="job_id stage step_key job_type model attempt error at",
     finished_jobs=Job,

@@ -15,9 +15,14 @@ from waybook.store.runs.rows import (
     DefinitionRow,
     RunBriefRow,
     RunListRow,
-    RunSummaryRow,
 )
 
+#: `stages` has for each started stage: slug, whether it is completed, whether it has feedback,
+#: number of closed steps, number of failed steps, models.
+_RUN_SUMMARY_COLUMNS = (
+    "id name dag_slug dag_version created_at created_by updated_at completed_at canceled_at now "
+    "lists stages documents_available awaiting_since"
+)
 SQL = load(
     "runs/load",
     load_run=(
@@ -27,10 +32,10 @@ SQL = load(
     load_stages=StageRun,
     load_steps=StepRun,
     run_brief=RunBriefRow,
-    runs_by_activity=RunSummaryRow,
-    runs_by_start=RunSummaryRow,
-    runs_with_text=RunSummaryRow,
-    awaiting_runs=RunSummaryRow,
+    runs_by_activity=_RUN_SUMMARY_COLUMNS,
+    runs_by_start=_RUN_SUMMARY_COLUMNS,
+    runs_with_text=_RUN_SUMMARY_COLUMNS,
+    awaiting_runs=_RUN_SUMMARY_COLUMNS,
     run_recent_events="seq at event actor session action subject",
     failed_stages_of_runs="run_id run_name at failure",
     run_rows=StoredRow,
@@ -55,16 +60,12 @@ class LoadedRun:
     head: ChainHead
 
 
-def lock_statements(run_id: str) -> tuple[Statement, ...]:
-    return (_LOCK_RUN(run_id=run_id), *_rest(run_id))
-
-
-def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
-    return (_LOAD_RUN(run_id=run_id), *_rest(run_id))
-
-
-def _rest(run_id: str) -> tuple[Statement, Statement]:
-    return SQL["load_stages"](run_id=run_id), SQL["load_steps"](run_id=run_id)
+def load_statements(run_id: str, *, lock: bool = False) -> tuple[Statement, ...]:
+    return (
+        (_LOCK_RUN if lock else _LOAD_RUN)(run_id=run_id),
+        SQL["load_stages"](run_id=run_id),
+        SQL["load_steps"](run_id=run_id),
+    )
 
 
 def list_statement(*, by_activity: bool, **values: str | int | None) -> Statement:

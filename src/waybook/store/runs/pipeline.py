@@ -84,17 +84,14 @@ class CommitPipeline:
         finally:
             ended = len(calls)
             if not is_written:
-                ended += self._drop_waiting()
+                dropped, self._waiting = self._waiting, []
+                for waiting in dropped:
+                    _settle(waiting.written, DroppedDecision())
+                ended += len(dropped)
             self.is_sending = bool(self._waiting)
             if self._waiting:
                 self._send_next(ended)
             self._end(committed, ended)
-
-    def _drop_waiting(self) -> int:
-        dropped, self._waiting = self._waiting, []
-        for waiting in dropped:
-            _settle(waiting.written, DroppedDecision())
-        return len(dropped)
 
     def _send_next(self, ended: int) -> None:
         """Send the next batch: half of the calls that are waiting or expected soon."""

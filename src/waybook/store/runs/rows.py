@@ -4,31 +4,11 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from waybook.json_values import Json
-from waybook.run.model import Job
 
 #: A list that splits the work of a step: the step has one job for each item. The fields are the
 #: name and length of the list, the id of the document that contains the list, and the newer version
 #: of the list, if any.
 RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
-
-
-class RunSummaryRow(NamedTuple):
-    id: str
-    name: str
-    dag_slug: str
-    dag_version: int
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    completed_at: datetime | None
-    canceled_at: datetime | None
-    now: datetime
-    lists: list[RunListRow] | None
-    #: Started stages in order. Each has: slug, whether it is completed, whether it has feedback,
-    #: number of closed steps, number of failed steps, models.
-    stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    documents_available: int | None
-    awaiting_since: datetime | None
 
 
 class RunBriefRow(NamedTuple):
@@ -45,15 +25,6 @@ class DefinitionRow(NamedTuple):
     created_at: datetime
     created_by: str
     slug: str
-
-
-class RenderRow(NamedTuple):
-    job: Job
-    document_key: str
-    document_model: str
-    lineage: str
-    version: int
-    content: str
 
 
 class ReadableRow(NamedTuple):

@@ -6,7 +6,6 @@ shared turn.
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
 
 from waybook.errors import Busy
 
@@ -16,14 +15,10 @@ TURN_TIMEOUT_SECONDS = 5.0
 MAX_SHARED = 32
 
 
-class _Waiter(NamedTuple):
-    granted: asyncio.Future[None]
-    is_shared: bool
-
-
 class TurnQueue:
     def __init__(self) -> None:
-        self._waiting: deque[_Waiter] = deque()
+        #: For each waiting call, whether its turn is granted and whether it shares the turn.
+        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
         self._sharing = 0
         self._is_alone = False
 
@@ -55,26 +50,22 @@ class TurnQueue:
             self._begin_next()
 
     async def _wait(self, seconds: float, *, is_shared: bool) -> None:
-        waiter = _Waiter(asyncio.get_running_loop().create_future(), is_shared)
-        self._waiting.append(waiter)
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((granted, is_shared))
         try:
             async with asyncio.timeout(seconds):
-                await waiter.granted
-        except TimeoutError as error:
-            self._give_back(waiter)
-            raise Busy from error
-        except asyncio.CancelledError:
-            self._give_back(waiter)
+                await granted
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # The call stops waiting, so end its turn.
+            if granted.cancelled() or not granted.done():
+                self._begin_next()
+            elif is_shared:
+                self.leave()
+            else:
+                self.end()
+            if isinstance(error, TimeoutError):
+                raise Busy from error
             raise
-
-    def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that stopped waiting."""
-        if waiter.granted.cancelled() or not waiter.granted.done():
-            self._begin_next()
-        elif waiter.is_shared:
-            self.leave()
-        else:
-            self.end()
 
     def _begin_next(self) -> None:
         while self._waiting and not self._is_alone:

@@ -1,40 +1,22 @@
 """Queries for the work in a run: jobs, attempts, usage, and versions of documents."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import ReadableRow
 
-
-class RunJobRow(NamedTuple):
-    usage: Totals
-    id: str
-    stage: str
-    step_key: str
-    job_type: str
-    model: str
-    lineage: str | None
-    reviewer: str | None
-    status: str
-    attempt: int
-    held_by: str | None
-    held_session: str | None
-    ready_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    error: str | None
-    total: int
-
-
 MAX_DOCUMENTS = 8
 
 
+_JOB_COLUMNS = (
+    "usage id stage step_key job_type model lineage reviewer status attempt held_by held_session "
+    "ready_at started_at completed_at error total"
+)
 SQL = load(
     "runs/work",
-    run_jobs=RunJobRow,
+    run_jobs=(Totals, _JOB_COLUMNS),
     job_events="seq at event actor session action attempt error",
     job_counts="stage step_key model status jobs",
     job_times="id stage step_key model status started_at completed_at total",

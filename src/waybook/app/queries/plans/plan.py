@@ -44,8 +44,7 @@ from waybook.store.driver.queries import Row, first_value
 from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
-from waybook.store.plans.load import LoadedPlan, PlanRequest
-from waybook.store.plans.rows import PlanBrief
+from waybook.store.plans.load import LoadedPlan, PlanBrief, PlanRequest
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 

@@ -28,10 +28,10 @@ from waybook.store.calls import calls_of_step
 from waybook.store.driver.queries import Row, new_id, new_uuid
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
-from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange
+from waybook.store.plans.details import HistoryEntry, StepStatusChange
 from waybook.store.plans.load import PlanRequest
 
-__all__ = ["Source", "StoredArtifact"]
+__all__ = ["StoredArtifact"]
 
 MAX_HISTORY_ENTRIES = 50
 
@@ -42,12 +42,12 @@ class StepDetail(NamedTuple):
     now: datetime
     text: StepText
     inactive_for: timedelta | None
-    result: Result | None
+    result: Row | None
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
     research_total: int
-    sources: list[Source]
+    sources: list[Row]
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None

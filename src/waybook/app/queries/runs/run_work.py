@@ -20,7 +20,6 @@ from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Row, Statement
 from waybook.store.runs import jobs, work
 from waybook.store.runs.rows import ReadableRow
-from waybook.store.runs.work import RunJobRow
 
 DocumentVersion: TypeAlias = ReadableRow
 
@@ -38,7 +37,7 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 
 class JobList(NamedTuple):
-    jobs: tuple[RunJobRow, ...]
+    jobs: tuple[Row, ...]
     total: int
     page: int
 
@@ -76,7 +75,7 @@ def _jobs_statement(run_id: str, page: int, **filters: Any) -> Statement:  # noq
     return work.jobs_statement(run_id, most=_JOBS_PER_PAGE, skipped=skipped, **filters)
 
 
-def _job_list(rows: Sequence[RunJobRow], page: int) -> JobList:
+def _job_list(rows: Sequence[Row], page: int) -> JobList:
     return JobList(jobs=tuple(rows), total=rows[0].total if rows else 0, page=page)
 
 
@@ -103,7 +102,7 @@ async def read_run_step(
 
 async def read_run_job(
     ctx: RequestContext, run_id: str, job_id: str
-) -> tuple[RunDetail, RunJobRow, Sequence[JobAttempt], Sequence[DocumentVersion]]:
+) -> tuple[RunDetail, Row, Sequence[JobAttempt], Sequence[DocumentVersion]]:
     """Return a run, one of its jobs, and the attempts and documents of this job."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)

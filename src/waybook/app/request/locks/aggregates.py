@@ -70,7 +70,7 @@ class LockedPlan(Locked[Decision[object]]):
         return LoadedPlan(self.plan, self.now, self.head)
 
     def statements(self, key: Key | None) -> Message:
-        return [*load.lock_statements(self._wanted, key), *self.more]
+        return [*load.load_statements(self._wanted, key, lock=True), *self.more]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
         return load.read_answer(results, key)

@@ -64,7 +64,7 @@ class LockedRun(Locked[RunDecision[object]]):
         """
         super().__init__(ctx, *more)
         self._run_id = run_id
-        self._load = runs.lock_statements if is_locked else runs.snapshot_statements
+        self._is_locked = is_locked
         self._takes_turns = is_locked
         self._unless_cached = unless_cached
         self._slot = ctx.services.shared(RunCache).slot((ctx.caller.org_id.int, self._run_id))
@@ -77,7 +77,11 @@ class LockedRun(Locked[RunDecision[object]]):
 
     def statements(self, key: Key | None) -> Message:
         lookup_statements = [calls.lookup_statement(key)] if key else []
-        return [*self._load(self._run_id), *self.more, *lookup_statements]
+        return [
+            *runs.load_statements(self._run_id, lock=self._is_locked),
+            *self.more,
+            *lookup_statements,
+        ]
 
     async def read(self, results: Results, tx: Transaction) -> None:
         loaded = runs.read_run(results)
@@ -114,7 +118,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
     async def lock(self) -> None:
         self.more = ()
-        self._load = runs.lock_statements
+        self._is_locked = True
         # The lock alone is sufficient. A turn only avoids conflicts, so continue even without one.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)

@@ -30,8 +30,7 @@ from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Row
 from waybook.store.plans import contexts, load
-from waybook.store.plans.load import PlanRequest
-from waybook.store.plans.rows import PlanBrief
+from waybook.store.plans.load import PlanBrief, PlanRequest
 from waybook.store.research.search import Scope
 
 _MAX_MATCHES = 20

@@ -138,7 +138,7 @@ async def start_skill(ctx: RequestContext, args: _StartSkill) -> ToolReply:
         }
         made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
         entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
-        statements = writer.start_skill(row, skill_id, entry, opened.write_context)
+        statements = writer.write_skill(row, skill_id, entry, opened.write_context)
         why = "Create the skill's plan, with the same sessionId."
         body = non_empty(
             skillExecutionId=skill_id,
@@ -201,7 +201,7 @@ async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply
             "status": "completed",
             "next": next_call("list_active_plans", "List the open plans."),
         }
-        statements = writer.complete_skill(row, execution.id, entry, write_context)
+        statements = writer.write_skill(row, execution.id, entry, write_context)
         return Proposal(Written(statements), body)
 
     return await update(opened, decide)

@@ -37,7 +37,7 @@ from waybook.plan.store_output import COMMON_TYPES, NewOutput, parse_text_type, 
 from waybook.plan.submit import StepDone, Submission, fired_branches, submit
 from waybook.store.accounts import accounts
 from waybook.store.plans import details, load
-from waybook.store.plans.rows import PlanBrief
+from waybook.store.plans.load import PlanBrief
 
 
 class SubmitStepResult(arg.MutatingArguments):
