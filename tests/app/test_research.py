@@ -388,7 +388,8 @@ async def test_search_falls_back_to_full_text_while_embeddings_endpoint_fails(
         await answer(embeddings(texts, 1024))(writer)
 
     async with fake_endpoint(answer({}, 500)) as other:
-        model = EmbeddingsClient(other.url, "m", "sk-1", pause=0, rest=0)
+        model = EmbeddingsClient(other.url, "m", "sk-1")
+        model.pause = model.rest = 0
         services.parts[SearchBackend] = SearchBackend(model)
         stored = await agent.call("store_research", **NOTE, sources=[PAGE])
         assert stored["indexed"].startswith("full text; vectors follow")

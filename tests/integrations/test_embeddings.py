@@ -34,7 +34,8 @@ async def open_model(
     *plays: Play, rest: float = 0, path: str = "/v1"
 ) -> AsyncIterator[tuple[EndpointServer, EmbeddingsClient]]:
     async with fake_endpoint(*plays) as other:
-        model = EmbeddingsClient(f"{other.url}{path}", "m", KEY, pause=0, rest=rest)
+        model = EmbeddingsClient(f"{other.url}{path}", "m", KEY)
+        model.pause, model.rest = 0, rest
         try:
             yield other, model
         finally:
@@ -136,7 +137,8 @@ async def test_embedding_model_sends_no_request_during_pause_after_failure() -> 
 
 
 async def test_embedding_client_raises_endpoint_failed_if_host_is_unreachable() -> None:
-    model = EmbeddingsClient(await unused_url(), "m", None, pause=0)
+    model = EmbeddingsClient(await unused_url(), "m", None)
+    model.pause = 0
     with pytest.raises(EndpointFailed):
         await model.vectors(["a"])
     await model.close()

@@ -200,12 +200,13 @@ def _read_issue(issue: LocatedObject) -> ItemList:
             "this issue has no task list, such as “- [ ] task”, and no sub-issues; "
             "gh prints sub-issues with --json title,body,url,subIssues",
         )
-    item_list = ItemList(name=text_field(issue, "title").strip(), ignores_unknown=True)
-    item_list.question = "\n\n".join(part for part in (item_list.name, _address_of(issue)) if part)
-    for item in items:
-        after = [(issue_keys.get(key, key), line) for key, line in item.after]
-        item_list.add(item._replace(after=tuple(after)))
-    return item_list
+    name = text_field(issue, "title").strip()
+    question = "\n\n".join(part for part in (name, _address_of(issue)) if part)
+    items = [
+        item._replace(after=tuple((issue_keys.get(key, key), line) for key, line in item.after))
+        for item in items
+    ]
+    return ItemList(items, name, question, ignores_unknown=True)
 
 
 def _issue_number(item: Item) -> str | None:
@@ -230,19 +231,19 @@ def _read_list(issues: list[LocatedObject]) -> ItemList:
     if not tasks:
         raise at_line(issues[0].line, "this list has only pull requests, and no issues")
     repositories = {name for issue in tasks if (name := _repository_of(issue))}
-    item_list = ItemList(
+    items = [_listed_issue(issue, place) for place, issue in enumerate(tasks, start=1)]
+    children = _children(tasks, items)
+    for place, item in enumerate(items):
+        waits_for = dict([*children.get(item.key, ()), *item.after])
+        waits_for.pop(item.key, None)
+        items[place] = item._replace(after=tuple(waits_for.items()))
+    return ItemList(
+        items,
         name=f"Issues of {min(repositories)}" if len(repositories) == 1 else "GitHub issues",
         is_graph=True,
         ignores_unknown=True,
         pull_requests=len(issues) - len(tasks),
     )
-    items = [_listed_issue(issue, place) for place, issue in enumerate(tasks, start=1)]
-    children = _children(tasks, items)
-    for item in items:
-        waits_for = dict([*children.get(item.key, ()), *item.after])
-        waits_for.pop(item.key, None)
-        item_list.add(item._replace(after=tuple(waits_for.items())))
-    return item_list
 
 
 def _listed_issue(issue: LocatedObject, place: int) -> Item:

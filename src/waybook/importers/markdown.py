@@ -80,7 +80,6 @@ def read_markdown(text: str) -> ItemList:
     plain = [line.text for line in lines if not line.is_code]
     if _REPORT_STEPS in plain and any(map(_REPORT_STEP.fullmatch, plain)):
         return _report([line._replace(text=without_escapes(line.text)) for line in lines])
-    item_list = _preamble(lines)
     items = (
         _list(lines, _CHECK, _check_item)
         or _list(lines, _NUMBERED, lambda match: (f"{match[2]}. {match[3]}", False))
@@ -92,9 +91,7 @@ def read_markdown(text: str) -> ItemList:
             max(1, len(lines)),
             "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
         )
-    for item in _numbered_once(items):
-        item_list.add(item)
-    return item_list
+    return ItemList(_numbered_once(items), *_preamble(lines))
 
 
 def read_check_list(text: str) -> list[Item]:
@@ -142,18 +139,18 @@ def _fence_after(line: str, fence: str) -> str:
     return "" if line.strip() == mark[1] and mark[1].startswith(fence) else fence
 
 
-def _preamble(lines: Sequence[Line]) -> ItemList:
-    item_list, texts = ItemList(), list[str]()
+def _preamble(lines: Sequence[Line]) -> tuple[str, str]:
+    """Return the name of a plan and its question, which are above the tasks."""
+    name, texts = "", list[str]()
     for line in lines:
         heading = line.heading()
-        if heading and heading[0] == 1 and not item_list.name and not any(texts):
-            item_list.name = heading[1]
+        if heading and heading[0] == 1 and not name and not any(texts):
+            name = heading[1]
         elif heading or line.is_code or line.match(_NUMBERED) or line.match(_BULLET):
             break
         else:
             texts.append(line.text.removeprefix("> "))
-    item_list.question = "\n".join(texts).strip()
-    return item_list
+    return name, "\n".join(texts).strip()
 
 
 def _check_item(match: re.Match[str]) -> tuple[str, bool]:
@@ -242,19 +239,16 @@ def _item(
 
 
 def _report(lines: Sequence[Line]) -> ItemList:
-    item_list = ItemList()
     first = next(place for place, line in enumerate(lines) if line.text == _REPORT_STEPS)
     head = lines[:first]
-    item_list.name = next((h[1] for line in head if (h := line.heading())), "")
-    item_list.question = _quotation(head)
+    name = next((h[1] for line in head if (h := line.heading())), "")
     headings = [(p, h[0]) for p, line in enumerate(lines) if p > first and (h := line.heading())]
     end = next((p for p, level in headings if level <= _REPORT_STEPS.count("#")), len(lines))
     starts = [p for p in range(first + 1, end) if lines[p].match(_REPORT_STEP)]
-    for place, until in pairwise([*starts, end]):
-        item_list.add(_report_step(lines[place:until]))
-    if not item_list.items:
+    items = [_report_step(lines[place:until]) for place, until in pairwise([*starts, end])]
+    if not items:
         raise at_line(lines[first].number, "this report has no steps")
-    return item_list
+    return ItemList(items, name, _quotation(head))
 
 
 def _report_step(lines: Sequence[Line]) -> Item:

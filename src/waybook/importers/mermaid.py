@@ -82,12 +82,9 @@ def read_mermaid(text: str) -> ItemList:
     if chart.open_groups:
         raise at_line(last, f"the subgraph {chart.open_groups[-1]} has no end")
     name = title[1].strip().strip("\"'") if title else ""
-    item_list = ItemList(name=name, is_graph=True)
-    for item in _items(chart):
-        item_list.add(item)
-    if not item_list.items:
+    if not chart.lines:
         raise at_line(last, "this flowchart has no nodes")
-    return item_list
+    return ItemList([*_items(chart)], name, is_graph=True)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from json import JSONDecodeError, JSONDecoder
@@ -57,28 +56,22 @@ class ImportedPlan(NamedTuple):
     pull_requests: int = 0
 
 
-@dataclass(slots=True)
-class ItemList:
+class ItemList(NamedTuple):
+    items: Sequence[Item]
     name: str = ""
     question: str = ""
-    items: list[Item] = field(default_factory=list)
     is_graph: bool = False
     ignores_unknown: bool = False
     pull_requests: int = 0
-
-    def add(self, item: Item) -> None:
-        if len(self.items) >= MAX_ITEMS:
-            raise TooLarge(
-                f"line {item.line}: more than {MAX_ITEMS:,} tasks; import a part of the file",
-                limit=MAX_ITEMS,
-                line=item.line,
-            )
-        self.items.append(item)
 
 
 def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     """Build the plan from these items, without completed items unless `include_done` is set."""
     items = item_list.items
+    if len(items) > MAX_ITEMS:
+        line = items[MAX_ITEMS].line
+        message = f"line {line}: more than {MAX_ITEMS:,} tasks; import a part of the file"
+        raise TooLarge(message, limit=MAX_ITEMS, line=line)
     before, ignored = _dependencies(item_list)
     if not include_done:
         before = [

@@ -40,7 +40,6 @@ def is_beads(data: object) -> bool:
 
 def read_beads(text: str) -> ItemList:
     """Return the issues of a beads file. An issue depends on its blockers and its children."""
-    item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
     document = read_document(text)
     listed = _objects(document if isinstance(document, list) else [document], 1, "an issue")
     issues = [issue for issue in listed if text_field(issue, "status") not in _DELETED]
@@ -53,10 +52,11 @@ def read_beads(text: str) -> ItemList:
                 after[key].append((target, issue.line))
             elif kind == PARENT:
                 after[target].append((key, issue.line))
+    items = []
     for issue in issues:
         key, done = key_field(issue), text_field(issue, "status") in _BEADS_DONE
-        item_list.add(_item(key, issue, _text(issue, _BEADS_TEXTS), after[key], done=done))
-    return item_list
+        items.append(_item(key, issue, _text(issue, _BEADS_TEXTS), after[key], done=done))
+    return ItemList(items, "beads", is_graph=True, ignores_unknown=True)
 
 
 def _objects(values: Sequence[object], line: int, kind: str) -> list[LocatedObject]:
@@ -106,15 +106,13 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
     if not is_task_master(data):
         raise at_line(1, "this is not a tasks.json: there is no list of tasks")
     name, part = _selected(data, tag)
-    item_list = ItemList(name=name, is_graph=True, ignores_unknown=True)
-    metadata = part.get("metadata")
+    question, metadata = "", part.get("metadata")
     if isinstance(metadata, LocatedObject):
-        item_list.name = text_field(metadata, "projectName") or name
-        item_list.question = text_field(metadata, "description")
-    for task in _objects(list_field(part, "tasks"), part.line, "a task"):
-        for item in _items(task, subtasks=subtasks):
-            item_list.add(item)
-    return item_list
+        name = text_field(metadata, "projectName") or name
+        question = text_field(metadata, "description")
+    tasks = _objects(list_field(part, "tasks"), part.line, "a task")
+    items = [item for task in tasks for item in _items(task, subtasks=subtasks)]
+    return ItemList(items, name, question, is_graph=True, ignores_unknown=True)
 
 
 def _selected(data: LocatedObject, tag: str | None) -> tuple[str, LocatedObject]:

@@ -12,11 +12,7 @@ from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
-SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-_RETRY_DELAY_SECONDS: Final = 0.3
-#: Seconds for which the endpoint is not called after a failure.
-_COOLDOWN_SECONDS: Final = 20.0
 
 #: Statuses with which an endpoint may reject the parameter `dimensions`. The client then repeats
 #: the request without this parameter.
@@ -26,16 +22,10 @@ _SERVER_ERRORS: Final = 500
 
 
 class EmbeddingsClient:
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        key: str | None,
-        *,
-        seconds: float = SECONDS,
-        pause: float = _RETRY_DELAY_SECONDS,
-        rest: float = _COOLDOWN_SECONDS,
-    ) -> None:
+    #: Seconds of a request, of the first pause before a retry, and without calls after a failure.
+    seconds, pause, rest = 10.0, 0.3, 20.0
+
+    def __init__(self, url: str, model: str, key: str | None) -> None:
         """Create the client. `url` may end in `/embeddings`, but need not."""
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -46,7 +36,6 @@ class EmbeddingsClient:
             most_bytes=MAX_BYTES,
         )
         self._model = model
-        self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
         #: Whether to send the parameter `dimensions`. False after the endpoint has rejected it.
         self._narrow = True
@@ -59,7 +48,7 @@ class EmbeddingsClient:
         try:
             return [vector for batch in _batch_texts(texts) for vector in await self._batch(batch)]
         except EndpointFailed:
-            self._resting_until = now() + self._rest
+            self._resting_until = now() + self.rest
             raise
 
     async def warm(self) -> None:
@@ -89,13 +78,13 @@ class EmbeddingsClient:
             body["dimensions"] = DIMENSIONS
         for attempt in range(1, ATTEMPTS):
             try:
-                return await self._exchange.post(body, seconds=self._seconds)
+                return await self._exchange.post(body, seconds=self.seconds)
             except EndpointFailed as error:
                 status = error.details.get("status", 0)
                 if status != TOO_MANY_REQUESTS and cast("int", status) < _SERVER_ERRORS:
                     raise
-                await asyncio.sleep(self._pause * 2 ** (attempt - 1))
-        return await self._exchange.post(body, seconds=self._seconds)
+                await asyncio.sleep(self.pause * 2 ** (attempt - 1))
+        return await self._exchange.post(body, seconds=self.seconds)
 
 
 def _read_vectors(answer: Json) -> list[Vector]:
