@@ -8,6 +8,7 @@
 An error reply is raised as the matching exception: `NotFound`, `StaleAttempt`, and so on.
 """
 
+from waybook.client.claims import Job, Step
 from waybook.client.client import Client
 from waybook.client.connection import NO_RETRY, REVISION, Connection, Retry
 from waybook.client.errors import (
@@ -19,7 +20,6 @@ from waybook.client.errors import (
     error_from,
 )
 from waybook.client.stdio import StdioConnection
-from waybook.client.steps import Job, Step
 
 __all__ = [
     "KINDS",

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NotRequired, Self, TypedDict, TypeVar, cast
 
-from waybook.client.claims import Claim, ClaimTerms, new_key
+from waybook.client.claims import Claim, ClaimTerms, Job, Step, new_key
 from waybook.client.connection import Connection, HttpConnection, Retry, call_with_retries
 from waybook.client.errors import NothingReady, error_in_result
 from waybook.client.replies import CreatedPlan, JsonValue, NewStep, OnError, StartedRun, Until
-from waybook.client.steps import Job, Step
 
 KEYED_TOOLS: Final = frozenset(
     {

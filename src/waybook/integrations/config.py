@@ -177,6 +177,17 @@ def _check_issuer(settings: Settings, issuer: str) -> None:
         )
 
 
+class IssuerEndpoints(NamedTuple):
+    keys: str
+    authorize: str
+    token: str
+    secret_in_form: bool
+
+    @property
+    def has_pages(self) -> bool:
+        return is_secure_url(self.authorize) and is_secure_url(self.token)
+
+
 class IssuerCheck(NamedTuple):
     #: Reason why the endpoints were not found.
     error: str | None = None

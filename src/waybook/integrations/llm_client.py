@@ -26,11 +26,6 @@ _OPENAI_PATH = "/chat/completions"
 
 
 def _openai_url(url: str) -> str:
-    """Return the URL of the Chat Completions API endpoint.
-
-    >>> _openai_url("http://127.0.0.1:8000/v1/")
-    'http://127.0.0.1:8000/v1/chat/completions'
-    """
     url = url.rstrip("/")
     return url if url.endswith(_OPENAI_PATH) else url + _OPENAI_PATH
 
@@ -92,11 +87,6 @@ _ANTHROPIC_TOOL = "hand_in"
 
 
 def _anthropic_url(url: str) -> str:
-    """Return the URL of the Messages API endpoint.
-
-    >>> _anthropic_url("https://api.anthropic.com"), _anthropic_url("http://127.0.0.1/v1")
-    ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
-    """
     url = url.rstrip("/")
     if url.endswith("/messages"):
         return url

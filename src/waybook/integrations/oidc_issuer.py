@@ -22,7 +22,12 @@ from jwt.exceptions import PyJWTError
 
 from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import EndpointFailed, Unauthenticated, Unavailable
-from waybook.integrations.config import IssuerCheck, IssuerSettings, is_secure_url
+from waybook.integrations.config import (
+    IssuerCheck,
+    IssuerEndpoints,
+    IssuerSettings,
+    is_secure_url,
+)
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
@@ -143,17 +148,6 @@ MAX_DISCOVERY_BYTES: Final = 256 * 1024
 SECONDS: Final = 5.0
 _MAX_KEYS: Final = 100
 MAX_NAME_LENGTH: Final = 200
-
-
-class IssuerEndpoints(NamedTuple):
-    keys: str
-    authorize: str
-    token: str
-    secret_in_form: bool
-
-    @property
-    def has_pages(self) -> bool:
-        return is_secure_url(self.authorize) and is_secure_url(self.token)
 
 
 async def discover_endpoints(issuer: str) -> IssuerEndpoints:

@@ -15,7 +15,7 @@ import orjson
 
 from waybook.core.decision_context import Scope
 from waybook.errors import Unauthenticated
-from waybook.integrations.config import IssuerSettings
+from waybook.integrations.config import IssuerEndpoints, IssuerSettings
 from waybook.json_values import Json
 
 Claims: TypeAlias = Mapping[str, Json]
@@ -23,11 +23,6 @@ Claims: TypeAlias = Mapping[str, Json]
 #: Tolerated difference in seconds between this server's clock and the issuer's clock.
 LEEWAY: Final = 60.0
 MAX_NAME_LENGTH: Final = 200
-
-
-class _AuthorizationEndpoint(Protocol):
-    @property
-    def authorize(self) -> str: ...
 
 
 class IssuerClient(Protocol):
@@ -38,7 +33,7 @@ class IssuerClient(Protocol):
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims: ...
 
-    async def endpoints(self) -> _AuthorizationEndpoint: ...
+    async def endpoints(self) -> IssuerEndpoints: ...
 
     async def redeem(self, fields: Mapping[str, str], /) -> Claims: ...
 
