@@ -34,13 +34,12 @@ def _steps(dag: Dag) -> Iterator[tuple[str, Stage, RecipeStep]]:
 
 def _item_list_errors(dag: Dag, graphs: Mapping[str, Graph]) -> Iterator[Diagnostic]:
     for where, stage, step in _steps(dag):
-        name = quote_name(step.key)
         if step.strategy in ITEM_STRATEGIES:
             if message := _list_error(dag, stage, step, graphs):
                 at = f"{where}.inputsRequired" + ("[0]" if step.inputs else "")
-                yield Diagnostic("item_list", at, f"{name} {message}")
+                yield Diagnostic("item_list", at, f"{quote_name(step.key)} {message}")
         elif step.max_items is not None:
-            message = f"{name} is not split by items, so it has no maxItems"
+            message = f"{quote_name(step.key)} is not split by items, so it has no maxItems"
             yield Diagnostic("max_items", f"{where}.maxItems", message)
 
 

@@ -72,8 +72,9 @@ class _Checker:
                 )
             elif kind is list:
                 valid = self._are_valid_lists(schema, cast("Sequence[Sequence[object]]", some))
+            elif kind is str and "enum" not in schema:
+                valid = _are_valid_texts(schema, set(cast("Sequence[str]", some)))
             else:
-                # Many values are equal, such as the step names in edges.
                 valid = not any(_scalar_error(schema, value) for value in set(some))
             if not valid:
                 return False
@@ -145,6 +146,16 @@ class _Checker:
         return errors
 
 
+def _are_valid_texts(schema: Schema, texts: set[str]) -> bool:
+    together, refused = "".join(texts), schema.get("not", {}).get("pattern")
+    sizes = range(schema.get("minLength", 0), schema["maxLength"] + 1)
+    return (
+        all(size in sizes for size in set(map(len, texts)))
+        and not (refused and re.search(refused, together))
+        and not _is_broken(together)
+    )
+
+
 def _scalar_error(schema: Schema, value: object) -> str | None:
     if isinstance(value, str) and "enum" in schema:
         choices = schema["enum"]
@@ -165,7 +176,7 @@ def _text_error(schema: Schema, text: str) -> str | None:
         return f"has {len(text):,} characters; at most {schema['maxLength']:,} are allowed"
     if "not" in schema and re.search(schema["not"]["pattern"], text):
         return "contains a control character, which is not allowed"
-    if not text.isascii() and _is_broken(text):
+    if _is_broken(text):
         return "contains half a character (a lone surrogate); send well-formed Unicode"
     return None
 

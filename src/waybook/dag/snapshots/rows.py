@@ -200,9 +200,7 @@ def assign_jobs(
     strange = Counter[StageWarning]()
     single = set(filter(_is_single, groups))
     if single or not all(ids):
-        by_id: dict[str | None, list[Raw]] = {}
-        for job_id, raw in zip(ids, rows, strict=True):
-            by_id.setdefault(job_id, []).append(raw)
+        by_id = _index(ids, rows)
         for job_id, raw, group in zip(ids, rows, map(_read_group, rows), strict=True):
             if not job_id or group in single:
                 groups[group] -= 1
@@ -210,21 +208,27 @@ def assign_jobs(
     for (named, step, kind, status), many in groups.items():
         if many:
             stage = named if named in slugs else None
-            for warning in _group_warnings(kind, named, stage):
-                strange[warning] += many
+            if stage is None or kind not in KINDS:
+                for warning in _group_warnings(kind, named, stage):
+                    strange[warning] += many
             if stage is not None:
-                work[stage][step, kind or "", status or ""] += many
-    given = len(ids) - ids.count(None)
-    if twins := given - len({*ids} - {None}):
+                counts, evidence = work[stage], (step, kind or "", status or "")
+                counts[evidence] = counts.get(evidence, 0) + many
+    distinct = set(ids)
+    if twins := len(ids) - ids.count(None) - len(distinct) + (None in distinct):
         strange[StageWarning(None, "with the id of another one")] = twins
-    return (
-        work,
-        renders,
-        [
-            StageWarning(stage, f"{count_noun(many, 'job')} {message}")
-            for (stage, message), many in strange.items()
-        ],
-    )
+    warnings = [
+        StageWarning(stage, f"{count_noun(many, 'job')} {message}")
+        for (stage, message), many in strange.items()
+    ]
+    return work, renders, warnings
+
+
+def _index(ids: Sequence[str | None], rows: Sequence[Raw]) -> _RowsById:
+    by_id: dict[str | None, list[Raw]] = {}
+    for job_id, raw in zip(ids, rows, strict=True):
+        by_id.setdefault(job_id, []).append(raw)
+    return by_id
 
 
 def _is_single(group: _JobGroup) -> bool:
