@@ -12,6 +12,7 @@ from waybook.dag.diagram.model import (
     TEXT_LEFT,
     TEXT_RIGHT,
     WORD_SIZE,
+    Dimensions,
     text_width,
     truncate,
     wrap,
@@ -24,7 +25,6 @@ from waybook.dag.diagram.status_marks import (
     STATUS_SYMBOLS,
     Annotations,
     Branch,
-    aggregate_status,
     symbol_for,
 )
 
@@ -45,36 +45,24 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: XML attributes that Python does not allow as argument names.
-_ATTRIBUTE_NAMES = {"class_": "class"}
-
-
 def element(name: str, content: str = "", /, **attributes: object) -> str:
     """Return an SVG element. Attributes that are `None` are left out.
 
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
     """
-    attribute_text = "".join(
-        f' {_ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_escape_value(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return (
-        f"<{name}{attribute_text}>{content}</{name}>" if content else f"<{name}{attribute_text}/>"
-    )
-
-
-def _escape_value(value: object) -> object:
-    return escape_text(value) if isinstance(value, str) else value
+    start = name
+    for key, value in attributes.items():
+        if value is not None:
+            shown = escape_text(value) if isinstance(value, str) else value
+            start += f' {key.rstrip("_").replace("_", "-")}="{shown}"'
+    return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
 
 
 def text(x: int, y: int, content: str, class_: str | None = None, **attributes: object) -> str:
-    return (
-        element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
-        if content
-        else ""
-    )
+    if not content:
+        return ""
+    return element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
 
 
 LEGEND_HEIGHT = 30
@@ -89,11 +77,9 @@ def icon(x: int, y: int, status: str) -> str:
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
-def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
+def statuses_of(box: Box, layout: Layout, marks: Annotations) -> list[str]:
     lane = layout.sketch.lanes[box.lane]
-    return aggregate_status(
-        [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
-    )
+    return [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
 
 
 def draw_box(
@@ -104,21 +90,22 @@ def draw_box(
     address: Callable[[str, str], str | None] | None,
     element_id: str | None = None,
 ) -> str:
-    lane = layout.sketch.lanes[box.lane]
-    first = lane.steps[box.steps[0]]
-    many = len(box.steps)
-    name = first.name if many == 1 else f"{many} {_TIMES_SIGN} {first.name}"
-    note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
+    lane, measures, many = layout.sketch.lanes[box.lane], layout.measures, len(box.steps)
+    first, counts = lane.steps[box.steps[0]], Counter(statuses_of(box, layout, marks))
+    if many == 1:
+        name, note = first.name, marks.step(lane.slug, first.key).note
+    else:
+        name, done = f"{many} {_TIMES_SIGN} {first.name}", sum(counts[s] for s in DONE_STATUSES)
+        note = "" if NO_STATUS in counts else f"{done}/{many}"
     description = ", ".join(filter(None, (symbol_for(status).label, note)))
     title = name[:MAX_TITLE_LENGTH] + (f": {description}" if description else "")
     inner = [element("title", escape_text(title)), *_cards(box)]
-    if layout.measures.compact:
-        measures = layout.measures
+    if measures.compact:
         inner.append(icon(13, measures.box_height // 2, status))
         inner.append(text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE)))
     else:
-        inner += _texts(layout, name, status, note, higher=3 if many > 1 else 0)
-    inner += _bar(box, layout, marks) if many > 1 else []
+        inner += _texts(measures, name, status, note, higher=3 if many > 1 else 0)
+    inner += _bar(box, counts) if many > 1 else []
     where = address(lane.slug, first.key) if address else None
     drawn = element(
         "g",
@@ -135,14 +122,15 @@ def draw_box(
 
 def _cards(box: Box) -> Iterator[str]:
     pile = _STACK_OFFSET if len(box.steps) > 1 else 0
-    width, height = box.width - pile, box.height - pile
+    size = {"width": box.width - pile, "height": box.height - pile, "rx": 6}
     for shift in (pile, pile // 2) if pile else ():
-        yield element("rect", x=shift, y=shift, width=width, height=height, rx=6, class_="under")
-    yield element("rect", width=width, height=height, rx=6)
+        yield element("rect", x=shift, y=shift, **size, class_="under")
+    yield element("rect", **size)
 
 
-def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    measures = layout.measures
+def _texts(
+    measures: Dimensions, name: str, status: str, note: str, *, higher: int
+) -> Iterator[str]:
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * _LINE_HEIGHT // 2
     yield icon(15, measures.box_height // 2 - 1 - higher, status)
@@ -153,33 +141,14 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
     yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
 
 
-def _statuses(box: Box, layout: Layout, marks: Annotations) -> Counter[str]:
-    lane = layout.sketch.lanes[box.lane]
-    return Counter(marks.step(lane.slug, lane.steps[step].key).status for step in box.steps)
-
-
-def _done(box: Box, layout: Layout, marks: Annotations) -> str:
-    counts = _statuses(box, layout, marks)
-    if NO_STATUS in counts:
-        return ""
-    return f"{sum(counts[status] for status in DONE_STATUSES)}/{len(box.steps)}"
-
-
-def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    counts, left, past = _statuses(box, layout, marks), 0, 0
-    width, top = box.width - _STACK_OFFSET - 2 * TEXT_RIGHT, box.height - _STACK_OFFSET - 3
+def _bar(box: Box, counts: Counter[str]) -> Iterator[str]:
+    left, past = 0, 0
+    width, y = box.width - _STACK_OFFSET - 2 * TEXT_RIGHT, box.height - _STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):
         past += counts[status]
         right = width * past // len(box.steps)
-        yield element(
-            "rect",
-            class_="part",
-            data_status=status,
-            x=TEXT_RIGHT + left,
-            y=top,
-            width=right - left,
-            height=2,
-        )
+        place = {"x": TEXT_RIGHT + left, "y": y, "width": right - left, "height": 2}
+        yield element("rect", class_="part", data_status=status, **place)
         left = right
 
 
@@ -228,29 +197,24 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
         source = boxes.get((branch.stage, branch.source))
         target = boxes.get((branch.stage, branch.target or ""))
         if source and target and branch.is_loop:
-            yield element("path", class_="branch loop", d=_loop(source, target))
+            yield element("path", class_="branch loop", d=_curve(source, target, is_loop=True))
         elif source and target and source != target:
             yield element("path", class_="branch", d=_curve(source, target))
 
 
-def _curve(source: Box, target: Box) -> str:
-    """Return a curve from the bottom of one box to the top or bottom of another."""
+def _curve(source: Box, target: Box, *, is_loop: bool = False) -> str:
+    """Return a curve from the bottom of one box to the top or bottom of another.
+
+    The curve of a loop ends at the bottom of the other box, with an arrowhead.
+    """
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x = target.x + target.width // 4
-    if target.y > y:
+    if target.y > y and not is_loop:
         middle = (target.y - y) // 2
         return f"M{x} {y}C{x} {y + middle} {to_x} {target.y - middle} {to_x} {target.y}"
     to_y = target.y + target.height
-    low = max(y, to_y) + _BULGE
-    return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}"
-
-
-def _loop(source: Box, target: Box) -> str:
-    """Return a curve below the boxes, from one box back to an earlier one."""
-    x, y = source.x + source.width * 3 // 4, source.y + source.height
-    to_x, to_y = target.x + target.width // 4, target.y + target.height
-    low = max(y, to_y) + _BULGE
-    head = f"M{to_x - HEAD} {to_y + 2 * HEAD}L{to_x} {to_y}L{to_x + HEAD} {to_y + 2 * HEAD}"
+    low, wing = max(y, to_y) + _BULGE, to_y + 2 * HEAD
+    head = f"M{to_x - HEAD} {wing}L{to_x} {to_y}L{to_x + HEAD} {wing}" if is_loop else ""
     return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}{head}"
 
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagram.boxes import (
     LEGEND_HEIGHT,
-    box_status,
     branch_lines,
     branch_list,
     draw_box,
@@ -22,8 +21,10 @@ from waybook.dag.diagram.boxes import (
     escape_text,
     icon,
     legend,
+    statuses_of,
     text,
 )
+from waybook.dag.diagram.coordinates import Route
 from waybook.dag.diagram.model import (
     WORD_SIZE,
     Diagram,
@@ -46,6 +47,7 @@ from waybook.dag.diagram.status_marks import (
     NO_STATUS,
     NOT_STARTED,
     Annotations,
+    aggregate_status,
     annotations_from_report,
     symbol_for,
 )
@@ -76,7 +78,7 @@ def render_svg(
     `styled` embeds the style sheet. With `live`, a page can replace the elements that change with
     the status of steps.
     """
-    statuses = [box_status(box, layout, marks) for box in layout.boxes]
+    statuses = [aggregate_status(statuses_of(box, layout, marks)) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
     note = _undrawn_note(layout)
@@ -96,11 +98,9 @@ def render_svg(
         *_transitions(layout, marks),
         *branch_lines(layout, marks),
         *_lanes(layout, marks, statuses, address, heading_url, live=live),
-        _marked("map-legend", element("g", below, id="map-legend")) if live and below else below,
+        _group("map-legend", below, live=live),
         noted,
-        _marked("map-branches", element("g", listed, id="map-branches"))
-        if live and listed
-        else listed,
+        _group("map-branches", listed, live=live),
     ]
     return element(
         "svg",
@@ -124,6 +124,10 @@ MARK, END_MARK = "\x02", "\x03"
 
 def _marked(element_id: str, drawn: str) -> str:
     return f"{MARK}{element_id}{MARK}{drawn}{END_MARK}"
+
+
+def _group(name: str, drawn: str, *, live: bool) -> str:
+    return _marked(name, element("g", drawn, id=name)) if live and drawn else drawn
 
 
 @cache
@@ -171,14 +175,11 @@ def _lanes(
         name = f"box-{place}" if live else None
         drawn = draw_box(box, layout, marks, status, address, name)
         boxes.setdefault(box.lane, []).append(_marked(name, drawn) if name else drawn)
-    edges = _live_edges if live else _edges
     for number, lane in enumerate(layout.sketch.lanes):
         heading = "".join(_heading(layout, frames.get(number), marks, heading_url))
-        if live and heading:
-            heading = _marked(f"lane-{number}", element("g", heading, id=f"lane-{number}"))
         inner = [
-            heading,
-            *edges(lines.get(number, ()), statuses),
+            _group(f"lane-{number}", heading, live=live),
+            *_edges(lines.get(number, ()), statuses, live=live),
             *boxes.get(number, ()),
         ]
         status = marks.stage(lane.slug).status
@@ -214,31 +215,31 @@ def _heading(
     yield text(left, base, truncate(mark.note or size, room, WORD_SIZE), "note")
 
 
-def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in _EDGE_DRAW_ORDER}
-    for line in lines:
-        groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
-    for (gone, around), some in groups.items():
-        if some:
-            status = "completed" if gone else "not_started"
-            ways = "".join([path_data(line.route) for line in some])
-            heads = "".join(dict.fromkeys([arrowhead_data(line.route) for line in some]))
-            kind = "edges around" if around else "edges"
-            yield element("path", class_=kind, data_status=status, d=ways)
-            yield element("path", class_="heads", data_status=status, d=heads)
+def _edges(lines: Iterable[EdgeLine], statuses: list[str], *, live: bool) -> Iterator[str]:
+    """Yield few elements for all edges or, if `live`, one for the edges that begin at each step.
 
-
-def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield one element for all edges that begin at the same step.
-
-    When this step completes, a page has to replace only this element.
+    When a step completes, a page then has to replace only this element.
     """
-    by_source: dict[int, list[EdgeLine]] = {}
+    by_source: dict[int | None, list[EdgeLine]] = {}
     for line in lines:
-        by_source.setdefault(line.source, []).append(line)
+        by_source.setdefault(line.source if live else None, []).append(line)
     for source, some in by_source.items():
-        name = f"edges-{source}"
-        yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
+        groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in _EDGE_DRAW_ORDER}
+        for line in some:
+            groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
+        drawn = "".join(
+            _paths([line.route for line in group], "edges around" if around else "edges", gone)
+            for (gone, around), group in groups.items()
+            if group
+        )
+        yield _group(f"edges-{source}", drawn, live=live)
+
+
+def _paths(routes: Sequence[Route], kind: str, gone: bool) -> str:  # noqa: FBT001 - a status
+    status = "completed" if gone else NOT_STARTED
+    heads = "".join(dict.fromkeys(map(arrowhead_data, routes)))
+    lines = element("path", class_=kind, data_status=status, d="".join(map(path_data, routes)))
+    return lines + element("path", class_="heads", data_status=status, d=heads)
 
 
 _EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
@@ -247,18 +248,12 @@ _EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
-        gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"
-        yield element("path", class_="edges", data_status=gone, d=path_data(way_on.route))
-        yield element("path", class_="heads", data_status=gone, d=arrowhead_data(way_on.route))
+        yield _paths([way_on.route], "edges", status not in {NOT_STARTED, NO_STATUS})
         if way_on.target == way_on.source + 1:
-            yield _caption(layout, way_on, marks)
-
-
-def _caption(layout: Layout, way_on: EdgeLine, marks: Annotations) -> str:
-    caption = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
-    (x, top), (_, bottom) = way_on.route
-    room = layout.width - x - 4 * layout.measures.margin
-    return text(x + 14, (top + bottom) // 2 + 4, truncate(caption, room, WORD_SIZE), "note")
+            caption = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
+            (x, top), (_, bottom) = way_on.route
+            shown = truncate(caption, layout.width - x - 4 * layout.measures.margin, WORD_SIZE)
+            yield text(x + 14, (top + bottom) // 2 + 4, shown, "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,25 +283,15 @@ def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
         BadRecipe: the definition is invalid, or the snapshot has no stages.
     """
     if is_definition(data):
-        return _definition(data, models)
-    snapshot = read_snapshot(data)
-    models_by_stage = {
-        slug: evidence.models for slug, evidence in snapshot.evidence.items() if evidence.models
-    }
-    expected = structure_counts(snapshot.structure, models_by_stage)
-    progress_report = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
-    return Drawing(
-        diagram_from_structure(snapshot.structure),
-        annotations_from_report(progress_report, expected=expected),
-    )
-
-
-def _definition(data: object, models: Sequence[str]) -> Drawing:
-    dag, graphs = read_graphs(data, strict=False)
-    structure = valid_structure(dag, graphs)
-    expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
-    progress_report = report(structure, {})
-    return Drawing(
-        diagram_from_structure(structure),
-        annotations_from_report(progress_report, expected=expected) if models else NO_ANNOTATIONS,
-    )
+        dag, graphs = read_graphs(data, strict=False)
+        structure = valid_structure(dag, graphs)
+        if not models:
+            return Drawing(diagram_from_structure(structure))
+        progress, by_stage = report(structure, {}), {stage_order(dag)[0]: tuple(models)}
+    else:
+        snapshot = read_snapshot(data)
+        structure, evidence = snapshot.structure, snapshot.evidence
+        progress = report(structure, evidence, snapshot.warnings)
+        by_stage = {slug: seen.models for slug, seen in evidence.items() if seen.models}
+    marks = annotations_from_report(progress, expected=structure_counts(structure, by_stage))
+    return Drawing(diagram_from_structure(structure), marks)

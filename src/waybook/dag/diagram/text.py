@@ -1,10 +1,10 @@
 """Exports a diagram as text: a Mermaid flowchart, or an outline in Markdown."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from waybook.dag.diagram.model import Diagram, Lane
+from waybook.dag.diagram.model import Diagram
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
@@ -23,17 +23,24 @@ STYLES = {
 
 
 def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
+    return "\n".join(["flowchart LR", *_mermaid_lines(sketch, marks), ""])
 
 
-def _lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
+def _mermaid_lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
     used: dict[str, list[str]] = {}
     framed = len(sketch.lanes) > 1
     for number, lane in enumerate(sketch.lanes):
         if framed:
             yield f'  subgraph s{number}["{quote(lane.name or lane.slug)}"]'
             yield "    direction LR"
-        yield from _steps(number, lane, marks, used)
+        names = {step.key: f"n{number}_{place}" for place, step in enumerate(lane.steps)}
+        for step in lane.steps:
+            mark = marks.step(lane.slug, step.key)
+            suffix = f"<br/>{quote(_mark_text(mark))}" if marks.steps else ""
+            used.setdefault(mark.status, []).append(names[step.key])
+            yield f'    {names[step.key]}["{quote(step.name)}{suffix}"]'
+        for source, target in lane.edges:
+            yield f"    {names[source]} --> {names[target]}"
         if framed:
             yield "  end"
     places = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
@@ -45,19 +52,9 @@ def _lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
             yield f"  class {','.join(used[status])} {status}"
 
 
-def _steps(
-    number: int, lane: Lane, marks: Annotations, used: dict[str, list[str]]
-) -> Iterator[str]:
-    names = {step.key: f"n{number}_{place}" for place, step in enumerate(lane.steps)}
-    for step in lane.steps:
-        mark = marks.step(lane.slug, step.key)
-        look = symbol_for(mark.status)
-        status_text = f"{look.symbol} {look.label}" + (f", {mark.note}" if mark.note else "")
-        suffix = f"<br/>{quote(status_text)}" if marks.steps else ""
-        used.setdefault(mark.status, []).append(names[step.key])
-        yield f'    {names[step.key]}["{quote(step.name)}{suffix}"]'
-    for source, target in lane.edges:
-        yield f"    {names[source]} --> {names[target]}"
+def _mark_text(mark: Annotation, escape: Callable[[str], str] = str) -> str:
+    look = symbol_for(mark.status)
+    return f"{look.symbol} {look.label}" + (f", {escape(mark.note)}" if mark.note else "")
 
 
 def quote(text: str) -> str:
@@ -75,37 +72,31 @@ _MAX_OUTLINE_NAME_LENGTH = 500
 
 
 def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    return "\n".join([f"# {escape_markdown(sketch.name)}", *_lanes(sketch, marks), ""])
+    return "\n".join([f"# {escape_markdown(sketch.name)}", *_outline(sketch, marks), ""])
 
 
-def _lanes(sketch: Diagram, marks: Annotations) -> Iterator[str]:
+def _outline(sketch: Diagram, marks: Annotations) -> Iterator[str]:
     for lane in sketch.lanes:
         yield ""
         if len(sketch.lanes) > 1:
-            suffix = f" {_format_mark(marks.stage(lane.slug))}" if marks.stages else ""
+            suffix = _suffix(marks.stage(lane.slug)) if marks.stages else ""
             yield f"## {escape_markdown(lane.name or lane.slug)}{suffix}"
             yield ""
-        yield from _outline_steps(lane, marks)
+        number = {step.key: place for place, step in enumerate(lane.steps, start=1)}
+        before: dict[str, list[int]] = {}
+        for source, target in lane.edges:
+            before.setdefault(target, []).append(number[source])
+        for place, step in enumerate(lane.steps, start=1):
+            suffix = _suffix(marks.step(lane.slug, step.key)) if marks.steps else ""
+            # A dependency on the previous step is clear from the order, so it is not listed.
+            waits = sorted(before.get(step.key, ()))
+            is_listed = waits and waits != [place - 1]
+            after = f"; after {', '.join(map(str, waits))}" if is_listed else ""
+            yield f"{place}. {escape_markdown(step.name)}{suffix}{after}"
 
 
-def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
-    number = {step.key: place for place, step in enumerate(lane.steps, start=1)}
-    before: dict[str, list[int]] = {}
-    for source, target in lane.edges:
-        before.setdefault(target, []).append(number[source])
-    for step in lane.steps:
-        suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # A dependency on the previous step is clear from the order, so it is not listed.
-        waits = sorted(before.get(step.key, ()))
-        after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
-        yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"
-
-
-def _format_mark(mark: Annotation) -> str:
-    look = symbol_for(mark.status)
-    return f"— {look.symbol} {look.label}" + (
-        f", {escape_markdown(mark.note)}" if mark.note else ""
-    )
+def _suffix(mark: Annotation) -> str:
+    return f" — {_mark_text(mark, escape_markdown)}"
 
 
 def escape_markdown(text: str) -> str:
