@@ -32,10 +32,12 @@ from waybook.store.maintenance.owner import (
 )
 
 SQL = load("maintenance/retention")
+_PLAN_QUERIES = load("maintenance/archived_plans")
+_RUN_QUERIES = load("maintenance/archived_runs")
 #: Queries that find archived plans and runs, and queries that delete them, in order and by table.
 _SUBJECTS = {
-    "plan": (SQL["archived_plans"], load("maintenance/archived_plans")),
-    "run": (SQL["archived_runs"], load("maintenance/archived_runs")),
+    "plan": (SQL["archived_plans"], _PLAN_QUERIES),
+    "run": (SQL["archived_runs"], _RUN_QUERIES),
 }
 
 MAX_ROWS = 5_000
