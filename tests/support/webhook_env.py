@@ -21,8 +21,9 @@ from waybook.core.decision_context import Channel
 from waybook.core.events import NotificationKind
 from waybook.integrations.config import WebhookSettings
 from waybook.integrations.webhooks import Webhook
-from waybook.notifications.delivery import Delivery, parse_secrets
+from waybook.notifications.delivery import parse_secrets
 from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Row
 
 KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
@@ -60,7 +61,7 @@ class WebhookEnv:
             tried += count
         return tried
 
-    async def deliveries(self) -> list[Delivery]:
+    async def deliveries(self) -> list[Row]:
         return await list_deliveries(self.call, limit=1000)
 
 

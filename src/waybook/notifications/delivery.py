@@ -65,46 +65,16 @@ class DeliveryStatus(StrEnum):
     GIVEN_UP = "given_up"
 
 
-class Delivery(NamedTuple):
-    """A notification with the status of its delivery, for pages and commands."""
-
-    id: str
-    event: str
-    subject_id: str | None
-    data: dict[str, Json]
-    status: DeliveryStatus
-    attempt: int
-    at: datetime
-    due_at: datetime
-    settled_at: datetime | None
-    answered: int | None
-    error: str | None
-
-
-class Deliveries(NamedTuple):
-    """Summary of an org's webhook deliveries."""
-
-    waiting: int
-    #: Deliveries that are due, but that no process has tried.
-    overdue: int
-    given_up: int
-    oldest_waiting_at: datetime | None
-    last_delivered_at: datetime | None
-
-
-class RetryDecision(NamedTuple):
-    status: DeliveryStatus
-    due_at: datetime
-
-
-def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
+def decide_retry(
+    message: WebhookMessage, outcome: DeliveryOutcome, chance: float
+) -> tuple[DeliveryStatus, datetime]:
     """Decide whether to send a message again, and when. `chance` (0 to 1) varies the delay."""
     if outcome.error is None:
-        return RetryDecision(DeliveryStatus.DELIVERED, message.now)
+        return DeliveryStatus.DELIVERED, message.now
     due_at = message.now + backoff(message.attempt, chance)
     if outcome.final or due_at > message.expires_at:
-        return RetryDecision(DeliveryStatus.GIVEN_UP, message.now)
-    return RetryDecision(DeliveryStatus.WAITING, due_at)
+        return DeliveryStatus.GIVEN_UP, message.now
+    return DeliveryStatus.WAITING, due_at
 
 
 def backoff(attempt: int, chance: float) -> timedelta:

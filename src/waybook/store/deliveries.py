@@ -9,14 +9,11 @@ from typing import NamedTuple
 from waybook.core.events import Notification
 from waybook.notifications.delivery import (
     MAX_DELIVERY_TIME,
-    Deliveries,
-    Delivery,
     DeliveryOutcome,
     DeliveryStatus,
-    RetryDecision,
     WebhookMessage,
 )
-from waybook.store.driver.queries import AsJson, Statement, load
+from waybook.store.driver.queries import AsJson, Row, Statement, load
 
 
 class WorkCount(NamedTuple):
@@ -34,8 +31,8 @@ class WorkCount(NamedTuple):
 SQL = load(
     "deliveries",
     claim=WebhookMessage,
-    latest=Delivery,
-    delivery_counts=Deliveries,
+    latest="id event subject_id data status attempt at due_at settled_at answered error",
+    delivery_counts="waiting overdue given_up oldest_waiting_at last_delivered_at",
     overdue_reviews="review_id plan_id reminder_id due_at",
     count_work=WorkCount,
 )
@@ -53,19 +50,19 @@ def insert_statement(message_id: str, notification: Notification, now: datetime)
 
 
 def outcome_statements(
-    message: WebhookMessage, outcome: DeliveryOutcome, decision: RetryDecision
+    message: WebhookMessage, outcome: DeliveryOutcome, status: DeliveryStatus, due_at: datetime
 ) -> list[Statement]:
     """Record the outcome of a delivery attempt, and delete old deliveries."""
     noted = SQL["record_outcome"](
         id=message.id,
         attempt=message.attempt,
-        status=decision.status,
-        due_at=decision.due_at,
+        status=status,
+        due_at=due_at,
         answered=outcome.status,
         fault=outcome.error,
     )
     return [noted, SQL["unindex"]()]
 
 
-def read_latest(rows: list[Delivery]) -> list[Delivery]:
+def read_latest(rows: list[Row]) -> list[Row]:
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]

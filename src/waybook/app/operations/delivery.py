@@ -17,7 +17,6 @@ from waybook.core.events import Notification, NotificationKind
 from waybook.notifications.delivery import (
     LINKED_ACTIONS,
     MAX_DELIVERY_TIME,
-    Delivery,
     DeliveryOutcome,
     DeliveryStatus,
     WebhookMessage,
@@ -25,7 +24,7 @@ from waybook.notifications.delivery import (
     decide_retry,
 )
 from waybook.store import deliveries, links
-from waybook.store.driver.queries import is_uuid, new_uuid
+from waybook.store.driver.queries import Row, is_uuid, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +49,13 @@ async def _deliver(
     ctx: RequestContext, sender: WebhookSender, message: WebhookMessage
 ) -> DeliveryOutcome:
     outcome = await sender.deliver(await _with_actions(ctx, message))
-    retry_decision = decide_retry(message, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
-    if retry_decision.status is DeliveryStatus.GIVEN_UP:
+    status, due_at = decide_retry(message, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
+    if status is DeliveryStatus.GIVEN_UP:
         log_format = "webhook %s (%s) is given up after %d attempts: %s"
         log.error(log_format, message.id, message.event, message.attempt, outcome.error)
     elif outcome.error:
         log.warning("webhook %s (%s) is tried again: %s", message.id, message.event, outcome.error)
-    await ctx.write_and_read(*deliveries.outcome_statements(message, outcome, retry_decision))
+    await ctx.write_and_read(*deliveries.outcome_statements(message, outcome, status, due_at))
     return outcome
 
 
@@ -77,7 +76,7 @@ async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> Webhook
     return message._replace(data={**message.data, "actions": actions})
 
 
-async def send_test_notification(ctx: RequestContext) -> Delivery:
+async def send_test_notification(ctx: RequestContext) -> Row:
     message_id, test = new_uuid(), Notification(NotificationKind.TEST, "", {})
     async with OpenTransaction(ctx) as opened:
         context = opened.write_context
@@ -86,7 +85,7 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
     return await _sent(ctx, message_id)
 
 
-async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
+async def retry_delivery(ctx: RequestContext, message_id: str) -> Row:
     message_id = message_id.lower()
     if is_uuid(message_id):
         patience = MAX_DELIVERY_TIME.total_seconds()
@@ -97,7 +96,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     raise delivery_not_found()
 
 
-async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
+async def _sent(ctx: RequestContext, message_id: str) -> Row:
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

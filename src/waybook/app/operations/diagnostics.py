@@ -25,7 +25,6 @@ from waybook.integrations.config import (
     webhook_from_settings,
 )
 from waybook.json_values import Json
-from waybook.notifications.delivery import Deliveries
 from waybook.notifications.message import load_templates
 from waybook.research.embedding import Backend
 from waybook.research.query import parse_query
@@ -155,7 +154,7 @@ def check_webhooks(settings: Settings) -> CheckResult:
     return CheckResult("webhooks", _OK, message)
 
 
-def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
+def check_notifications(deliveries: Row, *, configured: bool) -> Iterator[CheckResult]:
     oldest = deliveries.oldest_waiting_at
     waiting = f"{deliveries.waiting} waiting{f', since {oldest:%Y-%m-%d %H:%M}' if oldest else ''}"
     message = f"{waiting}, {deliveries.given_up} given up in the last 30 days"

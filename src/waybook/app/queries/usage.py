@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NotFound
-from waybook.notifications.delivery import Deliveries, Delivery
 from waybook.store import agents, calls, deliveries
 from waybook.store.calls import (
     WorkUsageRow,
 )
 from waybook.store.driver.queries import Row, is_uuid
+
+__all__ = ["Row"]
 
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
@@ -78,12 +79,12 @@ def _org_usage(
     )
 
 
-async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
+async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Row]:
     (rows,) = await ctx.read(deliveries.SQL["latest"](most=limit, id=None))
     return deliveries.read_latest(rows)
 
 
-async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
+async def get_delivery(ctx: RequestContext, message_id: str) -> Row:
     if is_uuid(message_id):
         (rows,) = await ctx.read(deliveries.SQL["latest"](most=1, id=message_id))
         for delivery in deliveries.read_latest(rows):
@@ -91,9 +92,9 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     raise delivery_not_found()
 
 
-async def count_deliveries(ctx: RequestContext) -> Deliveries:
+async def count_deliveries(ctx: RequestContext) -> Row:
     ((counts,),) = await ctx.read(deliveries.SQL["delivery_counts"]())
-    return counts  # type: ignore[no-any-return]
+    return counts
 
 
 def delivery_not_found() -> NotFound:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from waybook.app.accounts.lookup import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
-from waybook.app.queries.usage import list_deliveries
+from waybook.app.queries.usage import Row, list_deliveries
 from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.lazy import CommandGroup
@@ -15,7 +15,7 @@ from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.delivery import Delivery, DeliveryStatus
+from waybook.notifications.delivery import DeliveryStatus
 
 _STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),
@@ -98,7 +98,7 @@ def _require_webhook(here: AppSession) -> RequestContext:
     return here.call
 
 
-def _sent(sent: Delivery) -> Outcome:
+def _sent(sent: Row) -> Outcome:
     is_delivered = sent.status is DeliveryStatus.DELIVERED
     what = "the test" if sent.event == NotificationKind.TEST else sent.event
     why = sent.error or "another process is delivering it"
@@ -110,7 +110,7 @@ def _sent(sent: Delivery) -> Outcome:
     return Outcome(_delivery_json(sent), lines, exit_code=int(not is_delivered))
 
 
-def _delivery_json(delivery: Delivery) -> dict[str, object]:
+def _delivery_json(delivery: Row) -> dict[str, object]:
     return {
         "id": delivery.id,
         "event": delivery.event,
