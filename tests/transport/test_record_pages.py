@@ -280,12 +280,12 @@ async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     await log.flush()
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     counted = await count_calls(call, timedelta(hours=1))
-    assert [(row.tool, row.calls, row.errors) for row in counted.tools] == [
+    assert [(row.tool, row.calls, row.errors) for row in counted["tools"]] == [
         ("get_plan_status", 100, 0),
         ("get_next_step", 1, 1),
     ]
-    assert (counted.tools[0].p50, round(counted.tools[0].p95, 2)) == (50.5, 95.05)
-    assert [(row.tool, row.code) for row in counted.errors] == [("get_next_step", "NOT_FOUND")]
+    assert (counted["tools"][0].p50, round(counted["tools"][0].p95, 2)) == (50.5, 95.05)
+    assert [(row.tool, row.code) for row in counted["errors"]] == [("get_next_step", "NOT_FOUND")]
     assert "101 calls, 1 failed" in main_text(await browser.get("/calls?window=1h"))
     world.clock.advance(hours=2)
     assert "0 calls" in main_text(await browser.get("/calls?window=1h"))

@@ -6,7 +6,7 @@ what has happened since the last visit.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
@@ -290,19 +290,10 @@ def _progress(initials: str | None) -> Progress | None:
     return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})
 
 
-class AwaySummary(NamedTuple):
-    since: datetime
-    counts: Row
-    decisions: Sequence[Row]
-
-    @property
-    def reviews(self) -> int:
-        return sum(item.reviews for item in self.decisions)
-
-
-async def read_away_summary(ctx: RequestContext, since: datetime) -> AwaySummary | None:
+async def read_away_summary(ctx: RequestContext, since: datetime) -> dict[str, Any] | None:
     (counts,), decisions = await ctx.read(*activity_statements(since))
     done = counts.steps + counts.jobs + counts.failures + counts.cost_micros
     if not done and not decisions:
         return None
-    return AwaySummary(since=since, counts=counts, decisions=decisions)
+    reviews = sum(row.reviews for row in decisions)
+    return {"since": since, "counts": counts, "decisions": decisions, "reviews": reviews}

@@ -19,30 +19,20 @@ MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
 
-class CallStats(NamedTuple):
-    tools: tuple[Row, ...]
-    errors: list[Row]
-
-    @property
-    def total(self) -> int:
-        return sum(tool.calls for tool in self.tools)
-
-    @property
-    def failed(self) -> int:
-        return sum(tool.errors for tool in self.tools)
-
-    @property
-    def cut(self) -> bool:
-        return self.total >= MAX_COUNTED
-
-
-async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
+async def count_calls(ctx: RequestContext, window: timedelta) -> dict[str, Any]:
     seconds = int(window.total_seconds())
     tools, errors = await ctx.read(
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
         calls.SQL["last_errors"](seconds=seconds, most=MAX_ERRORS),
     )
-    return CallStats(tools=tuple(tools), errors=errors)
+    total = sum(tool.calls for tool in tools)
+    return {
+        "tools": tools,
+        "errors": errors,
+        "total": total,
+        "failed": sum(tool.errors for tool in tools),
+        "cut": total >= MAX_COUNTED,
+    }
 
 
 _DEFAULT_LIMIT = 20

@@ -1,7 +1,6 @@
 """Read-only queries for the work in a run: steps, jobs with their attempts, and documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
@@ -44,19 +43,6 @@ class JobList(NamedTuple):
     @property
     def pages(self) -> int:
         return max(1, -(-self.total // _JOBS_PER_PAGE))
-
-
-class JobAttempt(NamedTuple):
-    number: int
-    holder: str
-    session: str | None
-    started_at: datetime
-    #: Time when the attempt ended, if it has ended. If its lease expired, it ended when the next
-    #: attempt began.
-    ended_at: datetime | None = None
-    outcome: str | None = None
-    error: str | None = None
-    usage: Totals = NO_USAGE
 
 
 async def read_run_jobs(
@@ -102,7 +88,7 @@ async def read_run_step(
 
 async def read_run_job(
     ctx: RequestContext, run_id: str, job_id: str
-) -> tuple[RunDetail, Row, Sequence[JobAttempt], Sequence[DocumentVersion]]:
+) -> tuple[RunDetail, Row, Sequence[Mapping[str, Any]], Sequence[DocumentVersion]]:
     """Return a run, one of its jobs, and the attempts and documents of this job."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
@@ -125,7 +111,9 @@ async def read_run_job(
     return detail, job, [*_job_attempts(events, work.read_usage(used))], documents
 
 
-def _job_attempts(events: Sequence[Row], usage: Mapping[int, Totals]) -> Iterator[JobAttempt]:
+def _job_attempts(
+    events: Sequence[Row], usage: Mapping[int, Totals]
+) -> Iterator[Mapping[str, Any]]:
     starts = [event for event in events if event.event == Event.STEP_STARTED]
     ends = {
         event.attempt: event
@@ -138,16 +126,17 @@ def _job_attempts(events: Sequence[Row], usage: Mapping[int, Totals]) -> Iterato
         outcome = None if following is None else "stalled"
         if end is not None:
             outcome = "completed" if end.event == Event.STEP_COMPLETED else "failed"
-        yield JobAttempt(
-            number=number,
-            holder=start.actor,
-            session=start.session,
-            started_at=start.at,
-            ended_at=end.at if end else following.at if following else None,
-            outcome=outcome,
-            error=end.error if end else None,
-            usage=usage.get(number, NO_USAGE),
-        )
+        yield {
+            "number": number,
+            "holder": start.actor,
+            "session": start.session,
+            "started_at": start.at,
+            # If the lease of an attempt expired, the attempt ended when the next one began.
+            "ended_at": end.at if end else following.at if following else None,
+            "outcome": outcome,
+            "error": end.error if end else None,
+            "usage": usage.get(number, NO_USAGE),
+        }
 
 
 _MAX_COMPARABLE: Final = 300
