@@ -11,7 +11,7 @@ from database_rows import rows
 from org_env import OrgEnv
 from transport.full_app import free_port
 from transport.valid_forms import valid_forms
-from waybook.transport.http.request_checks import COOKIE
+from waybook.transport.http.html.layout import COOKIE
 
 #: Value of Waybook's cookie that the hostile site sets. This is possible because cookies apply to
 #: all ports of a host.

@@ -32,7 +32,7 @@ from waybook.dag.definitions.source_text import parse_definition
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
-from waybook.transport.http.request_checks import COOKIE, read_form
+from waybook.transport.http.html.layout import COOKIE, read_form
 
 #: Limits of the process for memory in bytes and for CPU time in seconds, in addition to what it
 #: used for loading the code.

@@ -9,9 +9,8 @@ import pytest_asyncio
 from org_env import OrgEnv
 from transport.fake_dispatcher import always, make_server, serve
 from transport.page_client import make_browser
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.metrics import Metric
-from waybook.transport.http.request_checks import AllowedHosts
 
 CALLS = Metric(name="waybook_calls_total", value=3)
 

@@ -26,8 +26,7 @@ from waybook.errors import NotFound, RateLimited, WaybookError
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
-from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.direct_calls import ToolServer
 from waybook.transport.mcp.server import build_server

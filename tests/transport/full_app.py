@@ -20,10 +20,10 @@ from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import RequestPipeline, build_app
+from waybook.transport.http.app import AllowedHosts, RequestPipeline, build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.layout import COOKIE
 from waybook.transport.http.metrics import collect_metrics
-from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server

@@ -11,9 +11,9 @@ from transport.fake_dispatcher import always, make_server
 from transport.full_app import TOKEN, gateway_of
 from waybook.core.decision_context import Channel
 from waybook.settings import LoadedSettings
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
-from waybook.transport.http.request_checks import COOKIE, AllowedHosts
+from waybook.transport.http.html.layout import COOKIE
 from waybook.transport.http.requests import ReadApi
 
 #: HTTP client that keeps cookies, as a browser does, but runs no JavaScript.

@@ -20,15 +20,16 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import Unavailable
 from waybook.transport.http import app, metrics
-from waybook.transport.http.app import RequestPipeline, build_app
-from waybook.transport.http.request_checks import (
-    BODY_LIMIT,
+from waybook.transport.http.app import (
     HEALTH_PATHS,
     MAX_DRAINED_BYTES,
     AllowedHosts,
+    RequestPipeline,
+    build_app,
     read_body,
 )
 from waybook.transport.http.responses import json_response
+from waybook.transport.jsonrpc import MESSAGE_LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -182,9 +183,9 @@ def padded(size: int) -> bytes:
 async def test_request_body_over_a_mebibyte_is_rejected(
     http: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
-    reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT))
+    reply = await http.post("/mcp", headers=headers, content=padded(MESSAGE_LIMIT))
     assert reply.status_code == 200
-    reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT + 1))
+    reply = await http.post("/mcp", headers=headers, content=padded(MESSAGE_LIMIT + 1))
     assert reply.status_code == 413
     assert reply.json() == {
         "error": {
@@ -202,7 +203,7 @@ async def test_chunked_body_over_limit_returns_413_on_every_route(
 ) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(5):
-            yield b"x" * (BODY_LIMIT // 4)
+            yield b"x" * (MESSAGE_LIMIT // 4)
 
     reply = await http.post(route, headers=LEGACY, content=parts())
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
@@ -222,11 +223,11 @@ async def test_server_stops_reading_an_endless_request_body_at_the_limit() -> No
 
     async def endless() -> dict[str, object]:
         nonlocal heard
-        heard += BODY_LIMIT
-        return {"type": "http.request", "body": b"x" * BODY_LIMIT, "more_body": True}
+        heard += MESSAGE_LIMIT
+        return {"type": "http.request", "body": b"x" * MESSAGE_LIMIT, "more_body": True}
 
-    assert await read_body(endless, BODY_LIMIT) is None
-    assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
+    assert await read_body(endless, MESSAGE_LIMIT) is None
+    assert heard == MAX_DRAINED_BYTES + MESSAGE_LIMIT
 
 
 @pytest.mark.parametrize("parts", [[], [b"decision=app"], [b"decision=approve", b"&comment=On"]])

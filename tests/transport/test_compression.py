@@ -17,14 +17,9 @@ from browser.served_site import Site, serve_site
 from org_env import OrgEnv
 from transport.wire import BROWSER_HEADERS, fetch
 from waybook.transport.http import connection
-from waybook.transport.http.connection import MIN_BYTES, CompressingSend, accepts_gzip
+from waybook.transport.http.connection import MIN_BYTES, ResponseSend, accepts_gzip, index_headers
 from waybook.transport.http.html.assets import NAMES, asset_url, read_asset
-from waybook.transport.http.request_checks import (
-    COOKIE,
-    MAX_TOKEN_LENGTH,
-    index_headers,
-    mask_token,
-)
+from waybook.transport.http.html.layout import COOKIE, MAX_TOKEN_LENGTH, mask_token
 
 TEXT = "Which of them is long? " * 200
 
@@ -61,7 +56,9 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
         "headers": [(b"accept-encoding", accepted)],
     }
     accepted_here = accepts_gzip(index_headers(scope["headers"]))
-    await app_answering(response)(scope, receive, CompressingSend(send, accepted=accepted_here))
+    await app_answering(response)(
+        scope, receive, ResponseSend(send, None, accepts_gzip=accepted_here)
+    )
     return sent
 
 

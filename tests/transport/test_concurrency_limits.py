@@ -15,14 +15,13 @@ from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated
-from waybook.transport.http.app import RequestPipeline
+from waybook.transport.http.app import AllowedHosts, RequestPipeline
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.rate_limits import (
     MAX_CONCURRENT_PAGES,
     ConcurrencyLimiter,
     RequestThrottle,
 )
-from waybook.transport.http.request_checks import AllowedHosts
 
 LONG = 3_600.0
 

@@ -14,9 +14,8 @@ from uvicorn.server import ServerState
 from transport.fake_dispatcher import RecordingDispatcher, make_app, make_server
 from transport.messages import LEGACY
 from waybook.app.request.caller import Answer
-from waybook.transport.http.app import CHECKED_HEADERS, CheckedHeaders, check_headers
+from waybook.transport.http.app import CHECKED_HEADERS, AllowedHosts, CheckedHeaders, check_headers
 from waybook.transport.http.connection import MIN_BYTES, BoundedHeadProtocol
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import CLOSE_CONNECTION
 
 DATE = (b"date", b"Tue, 17 Nov 2026 19:05:03 GMT")

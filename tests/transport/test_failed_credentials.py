@@ -19,7 +19,7 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, Unavailable
 from waybook.transport.http import rate_limits
-from waybook.transport.http.app import RequestPipeline
+from waybook.transport.http.app import AllowedHosts, RequestPipeline
 from waybook.transport.http.authentication import SESSION, AuthGate
 from waybook.transport.http.dashboard.sign_in import SignInPage
 from waybook.transport.http.rate_limits import (
@@ -33,7 +33,6 @@ from waybook.transport.http.rate_limits import (
     REFILL_SECONDS,
     FailedCredentials,
 )
-from waybook.transport.http.request_checks import AllowedHosts
 
 HERE, THERE = "203.0.113.9", "198.51.100.7"
 

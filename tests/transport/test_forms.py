@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from transport.page_client import Browser
 from waybook.errors import Forbidden
-from waybook.transport.http.request_checks import COOKIE, FIELD, mask_token, read_form
+from waybook.transport.http.html.layout import COOKIE, FIELD, mask_token, read_form
 
 TOKEN = "t" * 43
 

@@ -27,9 +27,8 @@ from waybook.core.decision_context import Channel
 from waybook.integrations.open_telemetry import OpenTelemetryTracer
 from waybook.settings import Settings
 from waybook.tracing import TRACING
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.metrics import collect_metrics
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server

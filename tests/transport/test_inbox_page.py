@@ -12,13 +12,14 @@ from run_documents import render_all
 from transport.page_client import Browser, make_browser, send, visible_text
 from waybook.store.plans.details import MAX_ARTIFACTS
 from waybook.store.runs.work import MAX_DOCUMENTS
-from waybook.transport.http.dashboard.line_diff import (
+from waybook.transport.http.dashboard.texts import (
     MAX_CHANGED_LINES,
     MAX_DIFF_LENGTH,
+    MAX_LENGTH,
     compare_texts,
+    to_rich_text,
 )
-from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
-from waybook.transport.http.request_checks import safe_return_path
+from waybook.transport.http.html.layout import safe_return_path
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:

@@ -8,7 +8,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import Browser, send, visible_text
 from waybook.store import audit
-from waybook.transport.http.request_checks import COOKIE
+from waybook.transport.http.html.layout import COOKIE
 
 
 def section(text: str, name: str) -> str:

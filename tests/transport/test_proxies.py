@@ -14,8 +14,7 @@ from transport.page_client import FORM_TOKEN, Browser
 from waybook.errors import Misconfigured
 from waybook.integrations.config import read_proxies
 from waybook.transport.http.authentication import SESSION
-from waybook.transport.http.rate_limits import MAX_ATTEMPTS
-from waybook.transport.http.request_checks import client_address
+from waybook.transport.http.rate_limits import MAX_ATTEMPTS, client_address
 
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
 TRUSTED = "10.0.0.5, 10.1.0.0/24, 2001:db8:1::/64"

@@ -27,10 +27,10 @@ from waybook.errors import Forbidden
 from waybook.settings import LoadedSettings, Settings
 from waybook.store.calls import CallLog
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.layout import COOKIE
 from waybook.transport.http.rate_limits import DELAY_SECONDS, DELAYS, MAX_FAILURES, RequestThrottle
-from waybook.transport.http.request_checks import COOKIE, AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain
 from waybook.transport.mcp.server import build_server

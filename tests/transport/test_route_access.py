@@ -19,7 +19,8 @@ from transport.valid_forms import valid_forms
 from waybook.background import index_all_orgs
 from waybook.store.calls import LoggedCall
 from waybook.store.driver.queries import new_uuid
-from waybook.transport.http.request_checks import COOKIE, HEALTH_PATHS, AllowedHosts
+from waybook.transport.http.app import HEALTH_PATHS, AllowedHosts
+from waybook.transport.http.html.layout import COOKIE
 
 NAME = "plans.example.org"
 HOSTS = AllowedHosts(frozenset({NAME, f"{NAME}:8443"}), encrypted=NAME)

@@ -18,8 +18,8 @@ from patience import NOTICE_SECONDS
 from transport.fake_dispatcher import make_app
 from transport.fake_dispatcher import serve as serve_app
 from waybook.errors import Misconfigured
+from waybook.transport.http import app
 from waybook.transport.http import connection as heads
-from waybook.transport.http import request_checks
 from waybook.transport.http.server import Drain, address, listen, run, serve, serve_in_background
 
 
@@ -336,6 +336,6 @@ async def test_connection_is_closed_if_a_request_head_takes_too_long(line: Line,
 async def test_request_body_that_takes_too_long_returns_408(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_checks, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.1)
     line.say(POST + b"Content-Length: 10\r\n\r\nhalf")
     assert b" 408 " in await line.complete()

@@ -15,9 +15,8 @@ from transport.fake_dispatcher import serve
 from transport.full_app import gateway_of
 from transport.messages import LEGACY, make_request, modern_headers
 from waiting_env import WaitingEnv, answered, canceled
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.rate_limits import ConcurrencyLimiter, RequestThrottle
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 

@@ -26,7 +26,7 @@ ACCEPTED = {
     "B108: src/waybook/embedded_postgres/data_directory.py": "private; the file checks its owner",
     "B301: src/waybook/app/request/layout_worker.py": "written by its own parent process",
     "B704: src/waybook/transport/http/dashboard/plans/plan_page.py": "SVG from our own renderer",
-    "B704: src/waybook/transport/http/html/layout.py": "sanitized on the line before",
+    "B704: src/waybook/transport/http/dashboard/texts.py": "sanitized on the line before",
     "B704: src/waybook/app/queries/plans/plan_snapshot.py": "our SVG, sanitized text, JSON",
     "B704: src/waybook/transport/http/dashboard/overview.py": "only the text of the HTML is used",
     "B704: src/waybook/transport/http/dashboard/runs/run_page.py": "SVG from our own renderer",

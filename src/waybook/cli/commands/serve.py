@@ -35,7 +35,7 @@ from waybook.integrations.oidc_login import IssuerClient
 from waybook.page_address import PageClaim, server_claim
 from waybook.settings import LoadedSettings, Settings, host_header
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.app import build_app
+from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.authentication import (
     AuthGate,
     authenticated_caller,
@@ -53,7 +53,6 @@ from waybook.transport.http.metrics import (
     collect_metrics,
 )
 from waybook.transport.http.rate_limits import FailedCredentials, RequestThrottle
-from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain, listen, run, serve
 from waybook.transport.mcp.server import build_server

@@ -4,6 +4,7 @@ The checks are plain function calls, because a chain of ASGI apps took a fifth o
 """
 
 import asyncio
+import re
 from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +26,15 @@ from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapsh
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 from waybook.transport.gateway import ARRIVED, FAULT, RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.connection import ResponseSend, accepts_gzip, exchange_of
+from waybook.transport.http.connection import (
+    HeaderValues,
+    ResponseSend,
+    accepts_gzip,
+    declared_size,
+    exchange_of,
+    index_headers,
+    replay_body,
+)
 from waybook.transport.http.html.layout import error_page, wants_html
 from waybook.transport.http.mcp_endpoint import McpEndpoint
 from waybook.transport.http.metrics import Metric, Operations
@@ -34,22 +43,9 @@ from waybook.transport.http.rate_limits import (
     RequestThrottle,
     signed_in_caller,
 )
-from waybook.transport.http.request_checks import (
-    BODY_LIMIT,
-    HEALTH_PATHS,
-    AllowedHosts,
-    cross_site_refusal,
-    declared_size,
-    encoded_body_refusal,
-    host_refusal,
-    index_headers,
-    public_scheme,
-    receive_body,
-    replay_body,
-    strip_headers,
-)
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.responses import answer_error_response, error_response, json_response
+from waybook.transport.jsonrpc import MESSAGE_LIMIT
 from waybook.transport.mcp.direct_calls import ToolServer
 
 _MAX_CONCURRENT: Final = 2
@@ -99,10 +95,6 @@ def load_openapi() -> bytes:
     return files("waybook.transport.http").joinpath(FILE).read_bytes()
 
 
-async def _serve_openapi(_: Request) -> Response:
-    return Response(load_openapi(), media_type="application/json")
-
-
 ERRORS: Final = {
     HTTPStatus.NOT_FOUND: ("NOT_FOUND", "There is nothing at this address."),
     HTTPStatus.METHOD_NOT_ALLOWED: ("INVALID_INPUT", "This address does not support that method."),
@@ -126,67 +118,142 @@ async def _internal_error(request: Request, _: Exception) -> Response:
     return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
 
 
-def build_app(  # noqa: PLR0913 - one for each part of the application
-    server: ToolServer,
-    *,
-    hosts: AllowedHosts,
-    ready: Callable[[], Awaitable[bool]],
-    stuck: Callable[[], bool] = bool,
-    metrics: Callable[[], Iterable[Metric]] = tuple,
-    reporting: frozenset[str] = frozenset(),
-    reading: ReadApi | None = None,
-    pages: Sequence[Route] = (),
-    pace: RequestThrottle | None = None,
-    gate: AuthGate | None = None,
-) -> ASGIApp:
-    """Return the ASGI application. It can be started only once.
+def strip_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Strip the whitespace around header values, which the HTTP parser keeps."""
+    return [(name, value.strip(b" \t")) for name, value in headers]
 
-    Args:
-        server: the tools.
-        hosts: allowed host names.
-        ready: checks the database.
-        stuck: returns whether the process must be restarted.
-        metrics: returns the metrics.
-        reporting: names of the tools that send progress notifications.
-        reading: serves the read API.
-        pages: routes of the dashboard.
-        pace: throttles orgs that exceed their rate limit.
-        gate: authenticates every request.
+
+LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+_ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedHosts:
+    """Allowed `Host` headers: loopback names with any port, and the exact values in `names`.
+
+    >>> hosts = AllowedHosts(frozenset({"plans.example.org"}))
+    >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
+    (True, True)
+    >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null", "localhost")
+    (False, False)
     """
-    mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
-    snapshots = SnapshotApi(pace)
 
-    @asynccontextmanager
-    async def running(_: Starlette) -> AsyncIterator[None]:
-        async with mcp.running():
-            yield
+    names: frozenset[str] = frozenset()
+    #: Host name that a proxy serves over https, if there is such a proxy.
+    encrypted: str | None = None
 
-    app = Starlette(
-        routes=[
-            *pages,
-            *(Route(path, mcp) for path in _MCP_PATHS),
-            Route("/healthz", operations.healthz),
-            Route("/readyz", operations.readyz),
-            Route("/metrics", operations.figures),
-            Route("/api/openapi.json", _serve_openapi),
-            Route("/api/report", snapshots.report, methods=["POST"]),
-            Route("/api/map", snapshots.map, methods=["POST"]),
-            *(reading.routes() if reading else ()),
-        ],
-        exception_handlers={
-            HTTPException: _known_error,
-            WaybookError: _known_error,
-            Exception: _internal_error,
-        },
-        lifespan=running,
-    )
-    return RequestPipeline(
-        app=app,
-        hosts=hosts,
-        gate=gate,
-        pace=pace,
-        handlers=dict.fromkeys(_MCP_PATHS, mcp.handle),
-        on_error=_internal_error,
+    def allow_host(self, host: str) -> bool:
+        return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
+
+    def allow_origin(self, origin: str, host: str) -> bool:
+        """Return whether an `Origin` header matches the request's host or an allowed host.
+
+        If a host name is served over https, an http page of that name is another origin.
+        """
+        matched = _ORIGIN.fullmatch(origin)
+        if matched is None:
+            return False
+        scheme, named = matched[1].lower(), matched[2].lower()
+        if named == self.encrypted:
+            return scheme == "https"
+        return named == host.lower() or named in self.names
+
+
+#: Paths that are served for every host name, because they reveal nothing.
+HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
+
+BODY_SECONDS: Final = 60.0
+
+# A body slightly over the limit is read before it is refused, because a client that is still
+# sending does not read the response.
+MAX_DRAINED_BYTES: Final = 8 * MESSAGE_LIMIT
+
+
+def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:
+    """Return https for requests to the public host, where a proxy handles TLS."""
+    if [name.lower() for name in headers.get(b"host", ())] == [public_host]:
+        return "https"
+    return scheme
+
+
+def host_refusal(
+    hosts: AllowedHosts, headers: HeaderValues, *, any_host: bool = False
+) -> Response | None:
+    """Refuse requests for another host name (421) or from another site's page (403).
+
+    With `any_host`, every host name is accepted, because load balancers use the IP address.
+    """
+    named = headers.get(b"host", ())
+    is_ours = len(named) == 1 and hosts.allow_host(named[0])
+    if not is_ours and not any_host:
+        return error_response(421, "FORBIDDEN", "This server does not answer to that host name.")
+    host = named[0] if is_ours else ""
+    if not all(hosts.allow_origin(o, host) for o in headers.get(b"origin", ())):
+        return error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
+    return None
+
+
+def encoded_body_refusal(headers: HeaderValues) -> Response | None:
+    """Refuse compressed bodies (415), because they may expand to a very large size."""
+    coded = headers.get(b"content-encoding", ())
+    if any(value.lower() not in {"", "identity"} for value in coded):
+        message = "Compressed request bodies are not supported; send it uncompressed."
+        return error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
+    return None
+
+
+async def receive_body(size: int | None, receive: Receive, limit: int) -> bytes | Response:
+    """Return the request body of this declared size, or an error response (413 or 408)."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            heard = (size or 0) <= MAX_DRAINED_BYTES
+            body = await read_body(receive, limit) if heard else None
+    except TimeoutError:
+        closing = {"connection": "close"}
+        return error_response(
+            408, "INVALID_INPUT", "The request body was not received in time.", closing
+        )
+    if body is None:
+        message = f"A request body may have {limit} bytes; split the work into smaller calls."
+        return error_response(413, "TOO_LARGE", message, {"connection": "close"})
+    return body
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    parts, size, more = [], 0, True
+    while more and size <= MAX_DRAINED_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            # An incomplete form must not be taken for a complete one.
+            raise ClientDisconnect
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts) if size <= limit else None
+
+
+#: Values of `Sec-Fetch-Site` for requests from our own pages and for typed URLs.
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
+    """Refuse requests that a page of another site made the browser send (403)."""
+    if is_same_site(method, headers):
+        return None
+    return error_response(403, "FORBIDDEN", "Requests from pages of other sites are not accepted.")
+
+
+def is_same_site(method: str, headers: HeaderValues) -> bool:
+    """Return whether a request comes from our own site or from a link that the user followed."""
+    if _SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
+        return True
+    return (
+        method in SAFE_METHODS
+        and headers.get(b"sec-fetch-mode") == ["navigate"]
+        and headers.get(b"sec-fetch-dest") == ["document"]
     )
 
 
@@ -315,10 +382,10 @@ class RequestPipeline:
         body: Response | bytes | None = checked.body_refusal
         exchange = exchange_of(scope)
         if body is None and exchange is not None:
-            body = exchange.take_body(BODY_LIMIT)
+            body = exchange.take_body(MESSAGE_LIMIT)
         try:
             if body is None:
-                body = await receive_body(declared_size(scope["headers"]), receive, BODY_LIMIT)
+                body = await receive_body(declared_size(scope["headers"]), receive, MESSAGE_LIMIT)
         except ClientDisconnect:
             return
         if isinstance(body, Response):
@@ -337,3 +404,60 @@ class RequestPipeline:
                 response = await self.on_error(request, error)
                 await response(scope, receive, respond)
             raise
+
+
+def build_app(  # noqa: PLR0913 - one for each part of the application
+    server: ToolServer,
+    *,
+    hosts: AllowedHosts,
+    ready: Callable[[], Awaitable[bool]],
+    stuck: Callable[[], bool] = bool,
+    metrics: Callable[[], Iterable[Metric]] = tuple,
+    reporting: frozenset[str] = frozenset(),
+    reading: ReadApi | None = None,
+    pages: Sequence[Route] = (),
+    pace: RequestThrottle | None = None,
+    gate: AuthGate | None = None,
+) -> ASGIApp:
+    """Return the ASGI application. It can be started only once.
+
+    `reporting` has the names of the tools that send progress notifications.
+    """
+    mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
+    snapshots = SnapshotApi(pace)
+
+    @asynccontextmanager
+    async def running(_: Starlette) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+
+    async def openapi(_: Request) -> Response:
+        return Response(load_openapi(), media_type="application/json")
+
+    app = Starlette(
+        routes=[
+            *pages,
+            *(Route(path, mcp) for path in _MCP_PATHS),
+            Route("/healthz", operations.healthz),
+            Route("/readyz", operations.readyz),
+            Route("/metrics", operations.figures),
+            Route("/api/openapi.json", openapi),
+            Route("/api/report", snapshots.report, methods=["POST"]),
+            Route("/api/map", snapshots.map, methods=["POST"]),
+            *(reading.routes() if reading else ()),
+        ],
+        exception_handlers={
+            HTTPException: _known_error,
+            WaybookError: _known_error,
+            Exception: _internal_error,
+        },
+        lifespan=running,
+    )
+    return RequestPipeline(
+        app=app,
+        hosts=hosts,
+        gate=gate,
+        pace=pace,
+        handlers=dict.fromkeys(_MCP_PATHS, mcp.handle),
+        on_error=_internal_error,
+    )

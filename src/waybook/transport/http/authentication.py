@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -34,13 +34,13 @@ from waybook.transport.http.html.layout import (
     requested_path,
     wants_html,
 )
-from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import client_address_of, header_values
+from waybook.transport.http.rate_limits import FailedCredentials, client_address_of
 from waybook.transport.http.responses import (
     REALM,
     answer_error_response,
     error_response,
     json_response,
+    set_cookie,
 )
 
 #: Paths without authentication: health checks, sign-in, and links with their own secret.
@@ -205,7 +205,7 @@ def read_bearer(scope: RequestScope) -> str | None:
 
     A request with two such headers is rejected, because a proxy may have checked only one of them.
     """
-    values = header_values(scope, b"authorization")
+    values = [v.decode("latin-1") for name, v in scope["headers"] if name == b"authorization"]
     if not values:
         return None
     matched = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
@@ -272,36 +272,17 @@ def read_cookie(request: Request, name: str) -> str:
 
 
 def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
-    _keep(request, reply, SESSION, secret, SESSION_SECONDS, "strict")
+    set_cookie(request, reply, _called(request, SESSION), secret, SESSION_SECONDS, "strict")
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    _keep(request, reply, FLOW, flow, _FLOW_SECONDS, "lax")
+    set_cookie(request, reply, _called(request, FLOW), flow, _FLOW_SECONDS, "lax")
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:
     secure = request.url.scheme == "https"
     reply.delete_cookie(
         _called(request, name), path="/", secure=secure, httponly=True, samesite="strict"
-    )
-
-
-def _keep(
-    request: Request,
-    reply: Response,
-    name: str,
-    value: str,
-    seconds: int,
-    sent: Literal["strict", "lax"],
-) -> None:
-    reply.set_cookie(
-        _called(request, name),
-        value,
-        max_age=seconds,
-        path="/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite=sent,
     )
 
 

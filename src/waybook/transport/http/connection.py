@@ -14,19 +14,19 @@ import asyncio
 import re
 import zlib
 from asyncio import TimerHandle, Transport
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from waybook.app.accounts.lookup import CachedCaller
 from waybook.errors import Unavailable
 from waybook.transport.gateway import request_state
-from waybook.transport.http.request_checks import HeaderValues, with_security_headers
 
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
@@ -182,6 +182,53 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+HeaderValues: TypeAlias = Mapping[bytes, Sequence[str]]
+
+
+def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
+    values: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value.decode("latin-1"))
+    return values
+
+
+def declared_size(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """Return the size of the body that the headers declare, or None if they do not.
+
+    >>> declared_size([(b"content-length", b"12")]), declared_size([(b"content-length", b"?")])
+    (12, None)
+    """
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else None
+    return None
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replay
+
+
+SECURITY_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+_SECURITY: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
+def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    own = [*headers]
+    known = {name.lower() for name, _ in own}
+    return own + [header for header in _SECURITY if header[0] not in known]
+
+
 #: Event streams (`text/event-stream`) are not compressed.
 _COMPRESSIBLE: Final = frozenset(
     {
@@ -233,6 +280,11 @@ def accepts_gzip(headers: HeaderValues) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
 
 
+def _pack(packer: "zlib._Compress", chunk: bytes, *, more: bool) -> bytes:
+    """Compress and flush a chunk, so that the client can read it immediately."""
+    return packer.compress(chunk) + packer.flush(zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH)
+
+
 def _is_compressible(status: int, headers: _RawHeaders) -> bool:
     known = {name.lower(): value for name, value in headers}
     kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
@@ -244,61 +296,8 @@ def _is_compressible(status: int, headers: _RawHeaders) -> bool:
     )
 
 
-class CompressingSend:
-    """ASGI `send` that compresses a response once its type and size are known."""
-
-    def __init__(self, send: Send, *, accepted: bool) -> None:
-        self._send = send
-        self._accepted = accepted
-        self._start: Message | None = None
-        self._stream: _Stream | None = None
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = message.get("headers", ())
-            if not _is_compressible(message["status"], headers):
-                await self._send(message)
-                return
-            message = {**message, "headers": _with_vary(headers)}
-            if self._accepted:
-                self._start = message
-                return
-        elif message["type"] == "http.response.body":
-            chunk, more = message.get("body", b""), message.get("more_body", False)
-            start, self._start = self._start, None
-            if start is not None and (more or len(chunk) >= MIN_BYTES):
-                self._stream = _Stream()
-                encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
-                encoded.append((b"content-encoding", b"gzip"))
-                start = {**start, "headers": encoded}
-            if self._stream is not None:
-                chunk = await self._stream.pack(chunk, more=more)
-                if start is not None and not more:
-                    start["headers"].append((b"content-length", b"%d" % len(chunk)))
-            if start is not None:
-                await self._send(start)
-            message = {**message, "body": chunk}
-        await self._send(message)
-
-
-class _Stream:
-    def __init__(self) -> None:
-        self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, GZIP_FORMAT)
-
-    async def pack(self, chunk: bytes, *, more: bool) -> bytes:
-        """Compress and flush a chunk, so that the client can read it immediately."""
-
-        def pack() -> bytes:
-            mode = zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH
-            return self._packer.compress(chunk) + self._packer.flush(mode)
-
-        return await asyncio.to_thread(pack) if len(chunk) >= MIN_THREAD_BYTES else pack()
-
-
 def _with_vary(headers: _RawHeaders) -> list[tuple[bytes, bytes]]:
     vary = [value for name, value in headers if name.lower() == b"vary"]
-    if not vary:
-        return [*headers, VARY]
     others = [(name, value) for name, value in headers if name.lower() != b"vary"]
     return [*others, (b"vary", b", ".join([*vary, b"accept-encoding"]))]
 
@@ -350,12 +349,15 @@ _JSON_HEAD: Final = b"".join(
 
 
 class ResponseSend:
-    """ASGI `send` that adds security headers and compresses responses."""
+    """ASGI `send` that adds security headers, and compresses a response that is not small."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        self._send = CompressingSend(send, accepted=accepts_gzip)
+        self._send = send
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
+        #: Start of a response, kept until the first part of the body shows whether it is small.
+        self._start: Message | None = None
+        self._packer: zlib._Compress | None = None
         #: Called when the response starts, so that the org's next request can start.
         self.release: Callable[[], None] | None = None
         #: Request whose credential must be verified before the response starts.
@@ -367,18 +369,44 @@ class ResponseSend:
         if message["type"] == "http.response.start":
             if self.unverified is not None and await self._refuse():
                 return
-            self.is_started = True
-            if self.release is not None:
-                # Let the org's next request start now, because an event stream stays open for long.
-                self.release()
+            self._begin()
             headers = with_security_headers(message.get("headers", ()))
             is_unavailable = message["status"] == HTTPStatus.SERVICE_UNAVAILABLE
             if is_unavailable and not any(name == _RETRY_AFTER[0] for name, _ in headers):
                 headers.append(_RETRY_AFTER)
-            message = {**message, "headers": headers}
+            is_compressible = _is_compressible(message["status"], headers)
+            message = {**message, "headers": _with_vary(headers) if is_compressible else headers}
+            if is_compressible and self._accepts_gzip:
+                self._start = message
+                return
         elif self._is_refused:
             return
+        elif message["type"] == "http.response.body":
+            message = await self._compress(message)
         await self._send(message)
+
+    def _begin(self) -> None:
+        self.is_started = True
+        if self.release is not None:
+            # Let the org's next request start now, because an event stream stays open for long.
+            self.release()
+
+    async def _compress(self, message: Message) -> Message:
+        """Send the start of the response if that has not been done. Return the compressed body."""
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        start, self._start = self._start, None
+        if start is not None and (more or len(chunk) >= MIN_BYTES):
+            self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, GZIP_FORMAT)
+            encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
+            start["headers"] = [*encoded, (b"content-encoding", b"gzip")]
+        if self._packer is not None:
+            pack = partial(_pack, self._packer, chunk, more=more)
+            chunk = await asyncio.to_thread(pack) if len(chunk) >= MIN_THREAD_BYTES else pack()
+            if start is not None and not more:
+                start["headers"].append((b"content-length", b"%d" % len(chunk)))
+        if start is not None:
+            await self._send(start)
+        return {**message, "body": chunk}
 
     async def send_json(self, body: bytes) -> None:
         """Send a JSON response with status 200, in one write if possible."""
@@ -387,9 +415,7 @@ class ResponseSend:
             if self.unverified is not None and await self._refuse():
                 return
             if exchange.respond(_JSON_HEAD, body):
-                self.is_started = True
-                if self.release is not None:
-                    self.release()
+                self._begin()
                 return
         headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
         await self({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})

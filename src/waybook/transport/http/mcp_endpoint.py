@@ -19,16 +19,21 @@ from starlette.types import Message, Receive, Scope, Send
 from waybook.errors import WaybookError
 from waybook.tracing import TRACING, trace_fields
 from waybook.transport.gateway import FAULT, RATE_COUNTED, request_state
-from waybook.transport.http.connection import ResponseSend, cached_caller, verify_credential
+from waybook.transport.http.connection import (
+    ResponseSend,
+    cached_caller,
+    replay_body,
+    verify_credential,
+)
 from waybook.transport.http.rate_limits import (
     BODY_BYTES_PER_CALL,
     RequestThrottle,
     mcp_error_response,
 )
-from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.responses import json_response
 from waybook.transport.jsonrpc import (
     APPS_SESSION,
+    MESSAGE_LIMIT,
     declares_apps,
     may_wait,
     outline_message,
@@ -186,6 +191,6 @@ def _session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTP
         server,
         json_response=not streamed,
         stateless=True,
-        max_request_body_size=BODY_LIMIT,
+        max_request_body_size=MESSAGE_LIMIT,
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )

@@ -6,13 +6,21 @@ that retries immediately uses little CPU time.
 """
 
 import asyncio
-import ipaddress
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import cycle
 from math import ceil
 from typing import Final, TypeAlias
@@ -27,8 +35,9 @@ from starlette.responses import Response
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
+from waybook.integrations.config import Proxies
 from waybook.transport.gateway import RATE_COUNTED, DispatcherPort, ToolGateway, request_state
-from waybook.transport.http.request_checks import declared_size
+from waybook.transport.http.connection import declared_size
 from waybook.transport.http.responses import (
     answer_error_response,
     http_status,
@@ -334,6 +343,59 @@ class FailedCredentials:
         return seen is not None and seen > self._clock() - RECENT_SECONDS
 
 
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+_MAX_HOPS: Final = 32
+
+
+def client_address(proxies: Proxies, peer: str, forwarded: Iterable[str]) -> str:
+    """Return the peer's address or, if the peer is a trusted proxy, the client's address.
+
+    >>> from waybook.integrations.config import read_proxies
+    >>> ours = read_proxies("10.0.0.0/8")
+    >>> client_address(ours, "10.0.0.1", ["6.6.6.6, 198.51.100.7"])
+    '198.51.100.7'
+    >>> client_address(ours, "6.6.6.6", ["1.1.1.1"])
+    '6.6.6.6'
+    """
+    address = read_address(peer)
+    if address is None:
+        return peer
+    hops = [hop for value in forwarded for hop in value.split(",")]
+    for hop in reversed(hops[-_MAX_HOPS:]):
+        is_trusted = any(address in network for network in proxies)
+        before = read_address(hop) if is_trusted else None
+        if before is None:
+            break
+        address = before
+    return str(address)
+
+
+def read_address(text: str) -> _Address | None:
+    """Parse an IP address with or without a port. Return None if it is not valid.
+
+    >>> read_address(" 198.51.100.7:5000"), read_address("[2001:db8::1]:443")
+    (IPv4Address('198.51.100.7'), IPv6Address('2001:db8::1'))
+    >>> read_address("::ffff:10.0.0.1"), read_address("unknown")
+    (IPv4Address('10.0.0.1'), None)
+    """
+    host = text.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def client_address_of(request: Request, proxies: Proxies) -> str:
+    peer = request.client.host if request.client else ""
+    return client_address(proxies, peer, request.headers.getlist("x-forwarded-for"))
+
+
 #: Sign-in attempts from one address within `WINDOW_SECONDS`.
 MAX_ATTEMPTS: Final = 10
 WINDOW_SECONDS: Final = 60.0
@@ -366,9 +428,9 @@ def address_prefix(address: str) -> str:
     (True, '10.0.0.1')
     """
     try:
-        read = ipaddress.ip_address(address)
+        read = ip_address(address)
     except ValueError:
         return ""
     if read.version == 4:  # noqa: PLR2004 - as the protocol is numbered
         return str(read)
-    return str(ipaddress.ip_network((read, 64), strict=False))
+    return str(ip_network((read, 64), strict=False))

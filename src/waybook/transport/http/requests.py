@@ -11,12 +11,8 @@ from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.file_names import safe_file_name
 from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.http.request_checks import SECURITY_HEADERS
-from waybook.transport.http.responses import (
-    answer_error_response,
-    error_response,
-    json_response,
-)
+from waybook.transport.http.connection import SECURITY_HEADERS
+from waybook.transport.http.responses import answer_error_response, error_response, json_response
 
 #: A document is untrusted text, so browsers must not run scripts in it.
 SANDBOX_HEADERS: Final = {
@@ -77,37 +73,32 @@ class ReadApi:
 
     async def output(self, request: Request) -> Response:
         dispatcher, caller = await self.gateway.enter(request)
-        return output_response(
-            await dispatcher.read_output(caller, request.path_params["output_id"])
-        )
+        output = await dispatcher.read_output(caller, request.path_params["output_id"])
+        return output_response(output)
+
+
+def file_headers(name: str, media_type: str, place: str = "attachment") -> dict[str, str]:
+    """Return the headers of a file download. `name` must be safe in a header."""
+    disposition = f'{place}; filename="{name}"'
+    return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": media_type}
 
 
 def output_response(output: ReadableOutput) -> Response:
     """Return an output as a download with a type that no browser executes."""
     kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
-    headers = {
-        **SANDBOX_HEADERS,
-        "content-disposition": f'attachment; filename="{output.file_name}"',
-        "content-type": f"{kind}; charset=utf-8",
-    }
+    headers = file_headers(output.file_name, f"{kind}; charset=utf-8")
     return Response(output.content, headers=headers)
 
 
 def document_response(document: ReadableDocument) -> Response:
-    title = f"{document.document_key}, {document.model}"
-    headers = {
-        **SANDBOX_HEADERS,
-        "content-disposition": f'inline; filename="{_name(document)}.html"',
-    }
-    return Response(build_page(title, document.html), headers=headers, media_type="text/html")
+    page = build_page(f"{document.document_key}, {document.model}", document.html)
+    headers = file_headers(f"{_name(document)}.html", "text/html; charset=utf-8", "inline")
+    return Response(page, headers=headers)
 
 
 def markdown_response(document: ReadableDocument) -> Response:
-    headers = {
-        **SANDBOX_HEADERS,
-        "content-disposition": f'attachment; filename="{_name(document)}.md"',
-    }
-    return Response(document.markdown, headers=headers, media_type="text/markdown")
+    headers = file_headers(f"{_name(document)}.md", "text/markdown; charset=utf-8")
+    return Response(document.markdown, headers=headers)
 
 
 def _name(document: ReadableDocument) -> str:

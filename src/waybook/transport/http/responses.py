@@ -1,10 +1,11 @@
-"""JSON responses, and error responses in the format of the tool dispatcher."""
+"""JSON responses, error responses in the format of the tool dispatcher, and cookies."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
-from typing import Final
+from typing import Final, Literal
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.transport.jsonrpc import compact_json, error_body
@@ -72,3 +73,22 @@ def answer_error_response(body: Mapping[str, object]) -> Response:
 
 def http_status(code: str | None) -> HTTPStatus:
     return _STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
+
+
+def set_cookie(
+    request: Request,
+    reply: Response,
+    name: str,
+    value: str,
+    seconds: int | None = None,
+    sent: Literal["strict", "lax"] = "strict",
+) -> None:
+    reply.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite=sent,
+    )

@@ -1,10 +1,9 @@
 """Audit page with its export, and the pages of agents and their work."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -39,9 +38,9 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.transport.http.dashboard.outputs import file_headers
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.layout import agent_url, from_segment
+from waybook.transport.http.requests import file_headers
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
@@ -135,25 +134,20 @@ def json_lines(entries: list[AuditEntry]) -> str:
 
 
 def csv_lines(entries: list[AuditEntry]) -> str:
-    return csv_text(
-        (
-            entry.at.isoformat(),
-            entry.subject,
-            entry.subject_id,
-            str(entry.seq),
-            entry.event,
-            entry.actor,
-            entry.channel,
-            entry.session or "",
-            entry_text(entry),
-        )
-        for entry in entries
-    )
+    def texts(entry: AuditEntry) -> Iterator[str]:
+        yield entry.at.isoformat()
+        for name in COLUMNS[1:-1]:
+            value = getattr(entry, name)
+            yield "" if value is None else str(value)
+        yield entry_text(entry)
+
+    return csv_text(map(texts, entries))
 
 
-_EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = (
-    MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
-)
+_EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = {
+    "csv": ("text/csv", csv_lines),
+    "jsonl": ("application/jsonl", json_lines),
+}
 
 
 #: Name and URL of a plan, run, step or job. Without a URL, only the name is shown.
@@ -268,6 +262,7 @@ async def agent_page(page: PageRequest) -> Response:
     rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
     recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
+    choices = [(s, agent_url(*key, day=str(d)), d) for s, d in zip(labels, recent, strict=True)]
     return await page.render(
         "agent",
         agent=activity.agent,
@@ -278,13 +273,7 @@ async def agent_page(page: PageRequest) -> Response:
             for shown, of_day in groupby(rows, key=lambda row: row["at"].astimezone(UTC).date())
         ],
         day=day,
-        choices=[
-            ("All days", agent_url(*key), None),
-            *(
-                (label, agent_url(*key, day=other.isoformat()), other)
-                for label, other in zip(labels, recent, strict=True)
-            ),
-        ],
+        choices=[("All days", agent_url(*key), None), *choices],
         **page.list_links("behind", activity.next_cursor),
     )
 

@@ -5,18 +5,15 @@ Overdue reviews come first.
 The forms work with and without JavaScript.
 """
 
-import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import ClassVar, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from waybook.app.queries.inbox import (
-    FailedStage,
     PendingFeedback,
     ReviewEvidence,
     ReviewRecord,
@@ -31,9 +28,8 @@ from waybook.app.queries.inbox import (
 )
 from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
-from waybook.plan.model import PlanState
+from waybook.run.model import CompiledDag
 from waybook.transport.errors import code_of
-from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.dashboard.page import (
     PageRequest,
     SubmittedForm,
@@ -42,8 +38,14 @@ from waybook.transport.http.dashboard.page import (
     redirect,
     require_id,
 )
-from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
-from waybook.transport.http.request_checks import safe_return_path
+from waybook.transport.http.dashboard.texts import (
+    MAX_LENGTH,
+    TOO_LONG,
+    compare_texts,
+    result_text,
+    to_rich_text,
+)
+from waybook.transport.http.html.layout import safe_return_path
 
 DECISION_TEXT = {
     "approve": "approved",
@@ -54,139 +56,98 @@ DECISION_TEXT = {
 PREVIEW_LENGTH: Final = 240
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormInput:
-    """Submitted form input, with an error message if it was refused."""
-
-    feedback: str = ""
-    error: str = ""
-    confirming: bool = False
+#: Values that the templates show on the card of a review or of a stage that awaits feedback.
+Card: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionOutcome:
-    """A recorded review decision: who made it, and the plan's status afterwards."""
-
-    by: str
-    text: str
-    at: datetime | None = None
-    feedback: str | None = None
-    too_late: bool = False
-    status: PlanState | None = None
+def typed_input(feedback: str = "", error: str = "", *, confirming: bool = False) -> Card:
+    """Return submitted form input, with an error message if it was refused."""
+    return {"feedback": feedback, "error": error, "confirming": confirming}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DecisionCard:
-    """The card on which a person decides a review."""
-
-    kind: ClassVar[str] = "review"
-
-    review: ReviewRecord
-    summary: RichText | None
-    result: RichText | None
-    instructions: RichText | None
-    result_json: str | None = None
-    evidence: ReviewEvidence = field(default_factory=ReviewEvidence)
-    changes: Diff | None = None
-    typed: FormInput = field(default_factory=FormInput)
-    outcome: DecisionOutcome | None = None
-
-    @property
-    def since(self) -> datetime:
-        return self.review.requested_at
-
-    @property
-    def due_at(self) -> datetime | None:
-        within = self.evidence.decide_within
-        return self.review.requested_at + within if within else None
-
-    @property
-    def is_overdue(self) -> bool:
-        return self.due_at is not None and self.review.now > self.due_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackCard:
-    kind: ClassVar[str] = "run"
-    is_overdue: ClassVar[bool] = False
-
-    run_id: str
-    run_name: str
-    stage_slug: str
-    stage_name: str
-    since: datetime
-    following: tuple[str, ...] = ()
-    #: Documents of the stage, each with its first lines.
-    documents: tuple[tuple[Row, str], ...] = ()
-    document_count: int = 0
-    #: Models for the next stage, as the user typed them. If empty, the models stay the same.
-    models: str = ""
-    typed: FormInput = field(default_factory=FormInput)
-    outcome: DecisionOutcome | None = None
+def outcome_of(
+    by: str | None,
+    text: str,
+    at: datetime | None = None,
+    feedback: str | None = None,
+    **more: object,
+) -> Card:
+    """Return a recorded decision or feedback: who gave it, and the plan's status afterwards."""
+    known = {"by": by or "another user", "text": text, "at": at, "feedback": feedback}
+    return {**known, "too_late": False, "status": None, **more}
 
 
 def decision_card(
     review: ReviewRecord,
     evidence: ReviewEvidence | None = None,
-    typed: FormInput | None = None,
+    typed: Card | None = None,
     *,
     too_late: bool = False,
-) -> _DecisionCard:
+) -> Card:
     """Return the card of a review, with the decision if a person has decided."""
-    outcome, changes = None, None
+    evidence = evidence or ReviewEvidence()
+    outcome, changes, previous = None, None, evidence.previous
+    result, requested_at = review.result_summary, review.requested_at
     if review.decision is not None:
-        outcome = DecisionOutcome(
-            by=review.decided_by or "another user",
-            text=DECISION_TEXT[review.decision],
-            at=review.decided_at,
-            feedback=review.feedback,
-            too_late=too_late,
-            status=review.plan_state,
-        )
-    found = evidence or ReviewEvidence()
-    result, previous = review.result_summary, found.previous
-    as_json = "" if isinstance(result, str) else result_text(result)
-    if previous is not None and previous.result_length and result is not None and not outcome:
+        text, status = DECISION_TEXT[review.decision], review.plan_state
+        decided = review.decided_by, text, review.decided_at, review.feedback
+        outcome = outcome_of(*decided, too_late=too_late, status=status)
+    elif previous is not None and previous.result_length and result is not None:
         changes = TOO_LONG
         if previous.result_summary is not None:
             changes = compare_texts(result_text(previous.result_summary), result_text(result))
-    return _DecisionCard(
-        review=review,
-        summary=to_rich_text(review.summary),
-        result=to_rich_text(result),
-        instructions=to_rich_text(review.instructions),
-        result_json=as_json if as_json and len(as_json) <= MAX_LENGTH else None,
-        evidence=found,
-        changes=changes,
-        typed=typed or FormInput(),
-        outcome=outcome,
-    )
+    as_json = "" if isinstance(result, str) else result_text(result)
+    due_at = requested_at + evidence.decide_within if evidence.decide_within else None
+    return {
+        "kind": "review",
+        "review": review,
+        "summary": to_rich_text(review.summary),
+        "result": to_rich_text(result),
+        "instructions": to_rich_text(review.instructions),
+        "result_json": as_json if len(as_json) <= MAX_LENGTH else None,
+        "evidence": evidence,
+        "changes": changes,
+        "since": requested_at,
+        "due_at": due_at,
+        "is_overdue": due_at is not None and review.now > due_at,
+        "typed": typed or typed_input(),
+        "outcome": outcome,
+    }
 
 
-def feedback_card(
-    awaiting: PendingFeedback,
-    documents: Sequence[Row] = (),
-    typed: FormInput | None = None,
-) -> FeedbackCard:
-    dag = awaiting.run.compiled_dag.dag
-    after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
+def feedback_card(dag: CompiledDag, slug: str, since: datetime, **more: object) -> Card:
+    """Return the card of a completed stage that awaits feedback.
+
+    `documents` has documents of the stage, each with its first lines. `models` has the models for
+    the next stage, as the user typed them; if it is empty, the models stay the same.
+    """
+    return {
+        "kind": "run",
+        "is_overdue": False,
+        "stage_slug": slug,
+        "stage_name": dag.stage_name(slug),
+        "since": since,
+        "following": [dag.stage_name(after) for after in dag.dag.after(slug)],
+        "documents": (),
+        "document_count": 0,
+        "models": "",
+        "typed": typed_input(),
+        "outcome": None,
+        **more,
+    }
+
+
+def stage_card(awaiting: PendingFeedback, documents: Sequence[Row], **more: object) -> Card:
     beginnings = []
     for document in documents:
         text = to_rich_text(document.beginning)
         plain = " ".join(text.html.striptags().split()) if text else ""
         cut = len(plain) > PREVIEW_LENGTH
         beginnings.append((document, f"{plain[:PREVIEW_LENGTH]}…" if cut else plain))
-    return FeedbackCard(
-        run_id=awaiting.run.id,
-        run_name=awaiting.run.name,
-        stage_slug=awaiting.stage_slug,
-        stage_name=awaiting.stage_name,
-        since=awaiting.since,
-        following=tuple(stage.name for stage in after if stage),
-        documents=tuple(beginnings),
-        document_count=max((item.total for item in documents), default=0),
-        typed=typed or FormInput(),
-    )
+    run = awaiting.run
+    card = feedback_card(run.compiled_dag, awaiting.stage_slug, awaiting.since)
+    card |= {"run_id": run.id, "run_name": run.name, "documents": beginnings}
+    return {**card, "document_count": max((item.total for item in documents), default=0), **more}
 
 
 _MAX_CARDS: Final = 20
@@ -216,13 +177,16 @@ async def inbox_page(page: PageRequest) -> Response:
     evidence = await read_evidence(ctx, [review.id for review in reviews])
     stages = await runs_awaiting_feedback(ctx, most=_MAX_CARDS)
     documents = await read_stage_documents(ctx, stages)
-    cards: list[_DecisionCard | FeedbackCard | FailedStage] = [
+    cards = [
         *(decision_card(review, evidence[review.id]) for review in reviews),
-        *(feedback_card(*item) for item in zip(stages, documents, strict=True)),
-        *await list_failed_stages(ctx, most=_MAX_CARDS),
+        *(stage_card(*item) for item in zip(stages, documents, strict=True)),
+        *(
+            {"kind": "failure", "is_overdue": False, "since": stage.since, "stage": stage}
+            for stage in await list_failed_stages(ctx, most=_MAX_CARDS)
+        ),
     ]
-    cards.sort(key=lambda card: (not card.is_overdue, card.since))
-    return await page.render("inbox", cards=cards[:_MAX_CARDS], key=secrets.token_urlsafe(16))
+    cards.sort(key=lambda card: (not card["is_overdue"], card["since"]))
+    return await page.render("inbox", cards=cards[:_MAX_CARDS])
 
 
 async def _respond(
@@ -241,11 +205,11 @@ async def submit_decision(page: PageRequest) -> Response:
     """Submit a review decision. A rejection must be confirmed first."""
     form = await page.form()
     decision, feedback = form.text("decision"), form.text("feedback")
-    typed, status, is_late = FormInput(feedback=feedback), HTTPStatus.OK, False
+    typed, status, is_late = typed_input(feedback), HTTPStatus.OK, False
     if decision not in DECISIONS:
-        typed, status = replace(typed, error="choose one of the buttons"), HTTPStatus.BAD_REQUEST
+        typed["error"], status = "choose one of the buttons", HTTPStatus.BAD_REQUEST
     elif decision == "reject" and not form.text("confirmed"):
-        typed = replace(typed, confirming=True)
+        typed["confirming"] = True
     elif decision != "wait":
         args = {"planId": form.text("planId"), "reviewId": form.text("reviewId")}
         optional_args = {"feedback": feedback} if feedback.strip() else {}
@@ -254,11 +218,11 @@ async def submit_decision(page: PageRequest) -> Response:
         )
         if answer.is_error:
             needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
-            error = FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
-            typed, is_late = replace(typed, error=error), code_of(answer) in ALREADY_DECIDED_CODES
+            typed["error"] = FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
+            is_late = code_of(answer) in ALREADY_DECIDED_CODES
             status = HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
         elif page.is_partial:
-            typed = FormInput()
+            typed = typed_input()
         else:
             return redirect(form.return_path)
     seen = await _read_review(page, form.text("reviewId"))
@@ -278,7 +242,7 @@ async def submit_feedback(page: PageRequest) -> Response:
     ctx, models = await page.context(), form.text("models")
     stage = await read_pending_stage(ctx, run_id, slug)
     (documents,) = await read_stage_documents(ctx, [stage])
-    card = replace(feedback_card(stage, documents, FormInput(feedback=words)), models=models)
+    card = stage_card(stage, documents, typed=typed_input(words), models=models)
     error = STAGE_FEEDBACK_REQUIRED_MESSAGE
     if words.strip():
         chosen = [name.strip() for name in models.split(",") if name.strip()]
@@ -287,23 +251,19 @@ async def submit_feedback(page: PageRequest) -> Response:
         if not answer.is_error and not page.is_partial:
             return redirect(form.return_path)
         if not answer.is_error:
-            outcome = DecisionOutcome(by=ctx.caller.user, text="gave feedback", feedback=words)
-            return await _respond(page, form, feedback=replace(card, outcome=outcome))
+            card["outcome"] = outcome_of(ctx.caller.user, "gave feedback", feedback=words)
+            return await _respond(page, form, feedback=card)
         if code_of(answer) == "NOT_AWAITING_REVIEW":
             details = error_details(answer)
-            at, earlier = details.get("decidedAt"), details.get("feedback")
-            outcome = DecisionOutcome(
-                by=str(details.get("decidedBy") or "another user"),
-                text="gave feedback",
-                at=datetime.fromisoformat(at) if isinstance(at, str) else None,
-                feedback=earlier if isinstance(earlier, str) else None,
-                too_late=True,
-            )
-            late = replace(card, outcome=outcome)
-            return await _respond(page, form, HTTPStatus.CONFLICT, feedback=late)
+            by, at, earlier = (details.get(k) for k in ("decidedBy", "decidedAt", "feedback"))
+            given = datetime.fromisoformat(at) if isinstance(at, str) else None
+            text = earlier if isinstance(earlier, str) else None
+            decider = by if isinstance(by, str) else None
+            card["outcome"] = outcome_of(decider, "gave feedback", given, text, too_late=True)
+            return await _respond(page, form, HTTPStatus.CONFLICT, feedback=card)
         error = error_message(answer)
-    refused = replace(card, typed=replace(card.typed, error=error))
-    return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=refused)
+    card["typed"] = typed_input(words, error)
+    return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=card)
 
 
 async def approve_selected(page: PageRequest) -> Response:

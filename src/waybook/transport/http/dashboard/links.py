@@ -5,7 +5,6 @@ the form on the page decides a review or gives feedback.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -43,15 +42,15 @@ from waybook.transport.http.dashboard.inbox import (
     ALREADY_DECIDED_CODES,
     FEEDBACK_REQUIRED_MESSAGE,
     STAGE_FEEDBACK_REQUIRED_MESSAGE,
-    DecisionOutcome,
-    FormInput,
+    Card,
     decision_card,
-    feedback_card,
+    outcome_of,
+    stage_card,
+    typed_input,
 )
 from waybook.transport.http.dashboard.page import PageRequest, error_message, is_number, redirect
 from waybook.transport.http.html.layout import error_page, redirect_page, render_form
-from waybook.transport.http.rate_limits import FailedCredentials
-from waybook.transport.http.request_checks import client_address_of
+from waybook.transport.http.rate_limits import FailedCredentials, client_address_of
 from waybook.transport.http.responses import http_status
 
 _DECISION_LABELS: Final = {
@@ -113,8 +112,7 @@ def _render(
     request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
 ) -> Response:
     reason = _reason_unusable(link)
-    values = {**shown, "link": link, "reason": reason}
-    code = HTTPStatus.GONE if reason else status
+    values, code = {**shown, "link": link, "reason": reason}, HTTPStatus.GONE if reason else status
     return _private(render_form(request, name, values, status_code=code))
 
 
@@ -125,21 +123,20 @@ async def _submit(
     arguments: Mapping[str, object],
     feedback: str,
     needed: str,
-) -> tuple[FormInput, HTTPStatus] | None:
+) -> tuple[Card, HTTPStatus] | None:
     """Call a tool with a submitted form. Return None, or the form and a status if it was refused.
 
     If `needed` is not empty, the form must have feedback. If the feedback is missing, `needed` is
     the error message.
     """
-    typed = FormInput(feedback=feedback)
     if needed and not feedback.strip():
-        return replace(typed, error=needed), HTTPStatus.BAD_REQUEST
+        return typed_input(feedback, needed), HTTPStatus.BAD_REQUEST
     answer = await page.dispatcher.dispatch(link_decider(link), tool, arguments)
     if not answer.is_error:
         return None
     if code_of(answer) in ALREADY_DECIDED_CODES:
-        return typed, HTTPStatus.CONFLICT
-    return replace(typed, error=error_message(answer)), HTTPStatus.BAD_REQUEST
+        return typed_input(feedback), HTTPStatus.CONFLICT
+    return typed_input(feedback, error_message(answer)), HTTPStatus.BAD_REQUEST
 
 
 async def action_link_page(find: FindLink, page: PageRequest) -> Response:
@@ -153,7 +150,7 @@ async def action_link_page(find: FindLink, page: PageRequest) -> Response:
         raise NotFound("there is no such decision; open the link in the message again")
     link = await find(page, LinkKind.REVIEW)
     page.dispatcher.require_capacity(link_reader(link))
-    typed, status = FormInput(), HTTPStatus.OK
+    typed, status = typed_input(), HTTPStatus.OK
     if page.is_post:
         feedback = (await page.form()).text("feedback")
         if not _reason_unusable(link):
@@ -171,14 +168,13 @@ async def action_link_page(find: FindLink, page: PageRequest) -> Response:
         ctx = _context(page, link)
         review = await read_review(ctx, link.review_id or "")
         evidence = (await read_evidence(ctx, [review.id]))[review.id]
-        is_late = status != HTTPStatus.OK
-        card = decision_card(review, evidence, typed, too_late=is_late)
-    shown: dict[str, object] = {
+        card = decision_card(review, evidence, typed, too_late=status != HTTPStatus.OK)
+    shown = {
         "card": card,
         "decision": decision,
         "labels": _DECISION_LABELS,
         "base": page.request.url.path.rpartition("/")[0],
-        "now": card.review.now if card else None,
+        "now": card["review"].now if card else None,
     }
     return _render(page.request, "action_link", link, shown, status)
 
@@ -189,13 +185,11 @@ async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
         return _private(redirect_page(page.request, page.request.url.path))
     link = await find(page, LinkKind.FEEDBACK)
     page.dispatcher.require_capacity(link_reader(link))
-    typed, status, shown = FormInput(), HTTPStatus.OK, dict[str, object]()
-    if page.is_post:
-        typed = FormInput(feedback=(await page.form()).text("feedback"))
+    words, status = (await page.form()).text("feedback") if page.is_post else "", HTTPStatus.OK
     if _reason_unusable(link):
-        return _render(page.request, "feedback_link", link, shown, status)
+        return _render(page.request, "feedback_link", link, {}, status)
+    typed = typed_input(words)
     if page.is_post:
-        words = typed.feedback
         arguments = {"runId": link.run_id, "stageSlug": link.stage, "feedback": words}
         refused = await _submit(
             page, link, "submit_stage_feedback", arguments, words, STAGE_FEEDBACK_REQUIRED_MESSAGE
@@ -207,23 +201,12 @@ async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     pending, stage = await read_pending_stage(ctx, run_id, slug), detail.run.stages[slug]
     (documents,) = await read_stage_documents(ctx, [pending])
-    card = feedback_card(pending, documents, typed)
-    outcome = DecisionOutcome(
-        by=stage.feedback_by or "another user",
-        text="gave feedback",
-        at=stage.feedback_at,
-        feedback=stage.feedback,
-        too_late=status == HTTPStatus.CONFLICT,
-    )
-    shown = {
-        "card": replace(
-            card,
-            since=stage.completed_at or card.since,
-            outcome=outcome if stage.feedback is not None else None,
-        ),
-        "is_canceled": detail.run.canceled_at is not None,
-        "now": detail.now,
-    }
+    card = stage_card(pending, documents, typed=typed)
+    card["since"] = stage.completed_at or card["since"]
+    if stage.feedback is not None:
+        given = stage.feedback_by, "gave feedback", stage.feedback_at, stage.feedback
+        card["outcome"] = outcome_of(*given, too_late=status == HTTPStatus.CONFLICT)
+    shown = {"card": card, "is_canceled": detail.run.canceled_at is not None, "now": detail.now}
     return _render(page.request, "feedback_link", link, shown, status)
 
 

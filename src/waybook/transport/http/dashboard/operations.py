@@ -47,8 +47,6 @@ from waybook.transport.http.responses import http_status
 _WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 _DEFAULT_WINDOW: Final = "24h"
 _CHART_HEIGHT: Final = 120
-_COLUMN_WIDTH: Final = 20
-_BAR_WIDTH: Final = 14
 _MIN_BAR_HEIGHT: Final = 2
 
 
@@ -103,18 +101,8 @@ async def cost_page(page: PageRequest) -> Response:
     by_cost = any(usage.cost_micros for usage in costs.days.values())
     values = [usage.cost_micros if by_cost else usage.tokens for usage in costs.days.values()]
     highest = max(values, default=0) or 1
-    return await page.render(
-        "cost",
-        costs=costs,
-        by_cost=by_cost,
-        heights=[
-            max(round(value / highest * _CHART_HEIGHT), _MIN_BAR_HEIGHT) if value else 0
-            for value in values
-        ],
-        column_width=_COLUMN_WIDTH,
-        chart_height=_CHART_HEIGHT,
-        bar_width=_BAR_WIDTH,
-    )
+    heights = (max(round(n / highest * _CHART_HEIGHT), _MIN_BAR_HEIGHT) if n else 0 for n in values)
+    return await page.render("cost", costs=costs, by_cost=by_cost, heights=[*heights])
 
 
 _MAX_TOKEN_DAYS: Final = 3_650

@@ -19,8 +19,8 @@ from waybook.core.file_names import safe_file_name
 from waybook.dag.diagram.svg import Drawing, export_drawing
 from waybook.dag.model import DrawingFormat
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.html.layout import document_html
-from waybook.transport.http.requests import SANDBOX_HEADERS
+from waybook.transport.http.dashboard.texts import document_html
+from waybook.transport.http.requests import file_headers
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
 _SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
@@ -102,12 +102,6 @@ MEDIA_TYPES: Final = {
     "mmd": "text/plain; charset=utf-8",
 }
 _DRAWINGS: Final = {"md": DrawingFormat.MARKDOWN, "mmd": DrawingFormat.MERMAID}
-
-
-def file_headers(name: str, media_type: str) -> dict[str, str]:
-    """Return the headers of a file download. `name` must be safe in a header."""
-    disposition = f'attachment; filename="{name}"'
-    return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": media_type}
 
 
 def _file_ending(page: PageRequest) -> str:

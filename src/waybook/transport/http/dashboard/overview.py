@@ -4,7 +4,6 @@ The overview shows work that needs a person, has problems, is running, or has fi
 """
 
 import re
-import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -40,7 +39,9 @@ from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
-from waybook.transport.http.html.layout import run_document_url, to_rich_text
+from waybook.transport.http.dashboard.texts import to_rich_text
+from waybook.transport.http.html.layout import run_document_url
+from waybook.transport.http.responses import set_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
@@ -79,20 +80,11 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
         gist=markdown_gist,
         refused=error_message(refused) if refused else None,
         note=CONFIRMATIONS.get(params.get("done", "")),
-        key=secrets.token_urlsafe(16),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
     since, looked_at = (int(at.timestamp()) if at else 0 for at in (since_look, overview.now))
-    reply.set_cookie(
-        COOKIE,
-        f"{since}.{looked_at}",
-        max_age=_COOKIE_SECONDS,
-        samesite="strict",
-        httponly=True,
-        secure=page.request.url.scheme == "https",
-        path="/",
-    )
+    set_cookie(page.request, reply, COOKIE, f"{since}.{looked_at}", _COOKIE_SECONDS)
     return reply
 
 

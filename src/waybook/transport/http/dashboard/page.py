@@ -3,6 +3,7 @@
 These functions read data and forms, render templates, and show errors.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,8 +24,7 @@ from waybook.core.decision_context import Scope
 from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.errors import WaybookError
 from waybook.transport.errors import code_of
-from waybook.transport.http.html.layout import error_reply, render_form
-from waybook.transport.http.request_checks import read_form, safe_return_path
+from waybook.transport.http.html.layout import error_reply, read_form, render_form, safe_return_path
 from waybook.transport.http.responses import http_status
 
 T = TypeVar("T")
@@ -166,6 +166,8 @@ class PageRequest:
             "failed_stages": pending.failed_stages,
             "now": pending.now,
             "position": self.request.state.position,
+            # The idempotency key of the forms of the page.
+            "key": secrets.token_urlsafe(16),
             **shown,
         }
         return render_form(self.request, template, framed, status_code=status)

@@ -74,8 +74,8 @@ ACTIONS: Final[Mapping[str, Handler]] = {
     "/rescue": overview.rescue,
     "/decisions": inbox.submit_decision,
     "/feedback": inbox.submit_feedback,
-    "/runs/{run_id}/retry": run_page.retry,
-    "/runs/{run_id}/regenerate": run_page.regenerate,
+    "/runs/{run_id}/retry": run_page.retry_or_regenerate,
+    "/runs/{run_id}/regenerate": run_page.retry_or_regenerate,
 }
 
 

@@ -39,13 +39,13 @@ from waybook.transport.http.authentication import (
     set_flow_cookie,
     set_session_cookie,
 )
-from waybook.transport.http.html.layout import redirect_page, render_form
-from waybook.transport.http.rate_limits import FailedCredentials, LoginThrottle
-from waybook.transport.http.request_checks import (
-    client_address_of,
+from waybook.transport.http.html.layout import (
     read_form,
+    redirect_page,
+    render_form,
     safe_return_path,
 )
+from waybook.transport.http.rate_limits import FailedCredentials, LoginThrottle, client_address_of
 from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"
@@ -71,17 +71,15 @@ class SignInPage:
     proxies: Proxies = ()
 
     def routes(self) -> list[Route]:
-        routes = [
+        by_issuer = [
+            Route(f"{SIGN_IN_PATH}/oidc", self.redirect_to_issuer),
+            Route(_CALLBACK_PATH, self.callback),
+        ]
+        return [
             Route(SIGN_IN_PATH, self.form, methods=["GET"]),
             Route(SIGN_IN_PATH, self.by_token, methods=["POST"]),
             Route("/sign-out", self.sign_out, methods=["POST"]),
-        ]
-        if not self._has_issuer:
-            return routes
-        return [
-            *routes,
-            Route(f"{SIGN_IN_PATH}/oidc", self.redirect_to_issuer),
-            Route(_CALLBACK_PATH, self.callback),
+            *(by_issuer if self._has_issuer else ()),
         ]
 
     async def browser(self, request: Request) -> Caller | None:
@@ -121,16 +119,13 @@ class SignInPage:
             return refused
         key = fields.get("key")
         try:
-            secret = await start_by_token(
-                self.services, key.strip() if isinstance(key, str) else ""
-            )
+            given = key.strip() if isinstance(key, str) else ""
+            secret = await start_by_token(self.services, given)
         except Unauthenticated:
             return self._page(request, then, _UNKNOWN_CREDENTIAL_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
             return self._page(request, then, error.message, http_status(error.code))
-        reply = RedirectResponse(then, HTTPStatus.SEE_OTHER)
-        await self._let_in(request, reply, secret)
-        return reply
+        return await self._let_in(request, RedirectResponse(then, HTTPStatus.SEE_OTHER), secret)
 
     async def sign_out(self, request: Request) -> Response:
         try:
@@ -178,8 +173,7 @@ class SignInPage:
         except WaybookError as error:
             reply = self._page(request, then, error.message, http_status(error.code))
         else:
-            reply = redirect_page(request, then)
-            await self._let_in(request, reply, secret)
+            reply = await self._let_in(request, redirect_page(request, then), secret)
         delete_cookie(request, reply, FLOW)
         return reply
 
@@ -187,10 +181,11 @@ class SignInPage:
     def _back(self) -> str:
         return f"{self.base_url}{_CALLBACK_PATH}"
 
-    async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
+    async def _let_in(self, request: Request, reply: Response, secret: str) -> Response:
         await end_session(self.services, read_cookie(request, SESSION))
         self.failures.exempt(secret)
         set_session_cookie(request, reply, secret)
+        return reply
 
     def _too_often(self, request: Request, then: str) -> Response | None:
         wait = self.attempts.retry_after(client_address_of(request, self.proxies))

@@ -60,7 +60,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
-from waybook.transport.http.request_checks import safe_return_path
+from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import http_status
 
 
@@ -130,7 +130,6 @@ async def copy_page(kind: str, page: PageRequest) -> Response:
         source=source,
         name=name,
         error=error,
-        key=secrets.token_urlsafe(16),
     )
 
 
@@ -254,7 +253,6 @@ async def new_plan_page(data_dir: Path | None, page: PageRequest) -> Response:
         max_steps=MAX_STEPS,
         error=error,
         preview=preview,
-        key=secrets.token_urlsafe(16),
     )
 
 
@@ -417,7 +415,6 @@ async def start_run_page(page: PageRequest) -> Response:
         error=error,
         preview=preview,
         no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
-        key=secrets.token_urlsafe(16),
     )
 
 

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.dag.diagram.svg import style_sheet
-from waybook.transport.http.connection import accepts_gzip, gzip_text
-from waybook.transport.http.request_checks import index_headers
+from waybook.transport.http.connection import accepts_gzip, gzip_text, index_headers
 
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (

@@ -7,8 +7,10 @@ the version, the browser gets the whole part.
 
 import re
 import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +22,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -28,19 +31,15 @@ from waybook.core.hidden_characters import escape_hidden_in_html
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import END_MARK, MARK
-from waybook.dag.templates.filters import json_to_markdown
-from waybook.dag.templates.rendering import markdown_to_html
-from waybook.errors import WaybookError
-from waybook.json_values import Json
+from waybook.errors import Forbidden, WaybookError
+from waybook.transport.http.connection import SECURITY_HEADERS
 from waybook.transport.http.html.assets import asset_url
-from waybook.transport.http.request_checks import (
-    SECURITY_HEADERS,
-    csrf_token,
-    mask_token,
-    safe_return_path,
-    set_csrf_cookie,
+from waybook.transport.http.responses import (
+    answer_error_response,
+    http_status,
+    retry_after_header,
+    set_cookie,
 )
-from waybook.transport.http.responses import answer_error_response, http_status, retry_after_header
 
 
 def run_step_url(run_id: str, stage: str, key: str) -> str:
@@ -173,7 +172,6 @@ _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 #: In a request, the page version that the browser has. In a response, the new version.
 VERSION_HEADER: Final = "waybook-version"
 _DIGEST_BYTES: Final = 8
-_SIZE_BYTES: Final = 4
 #: Limit for all remembered page versions together.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
@@ -208,72 +206,51 @@ class _Fragment:
     is_drawn: bool = False
     pieces: list["str | _Fragment"] = field(default_factory=list)
     digest: bytes = b""
-    size: int = 1
 
     def html(self) -> str:
         return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
 
-    def inner(self) -> Iterator["_Fragment"]:
-        return (piece for piece in self.pieces if isinstance(piece, _Fragment))
+    def inner(self) -> list["_Fragment"]:
+        return [piece for piece in self.pieces if isinstance(piece, _Fragment)]
 
-    def walk(self) -> Iterator["_Fragment"]:
-        yield self
-        for piece in self.inner():
-            yield from piece.walk()
-
-    def seal(self, volatile: Sequence[str]) -> None:
-        """Compute the hashes of this fragment and of all fragments inside it."""
-        for piece in self.inner():
-            piece.seal(volatile)
+    def seal(self, volatile: Sequence[str]) -> bytes:
+        """Compute and return the hashes of this fragment and of all fragments inside it."""
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
         for value in volatile:
             text = text.replace(value, "")
-        text = _VOLATILE_ATTRIBUTE.sub("", _AGE.sub(r"\1", text))
+        text = self.name + "\0" + _VOLATILE_ATTRIBUTE.sub("", _AGE.sub(r"\1", text))
         self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
-        self.size = 1 + sum(piece.size for piece in self.inner())
+        return self.digest + b"".join(piece.seal(volatile) for piece in self.inner())
 
-    def outline(self) -> bytes:
-        return b"".join(f.digest + f.size.to_bytes(_SIZE_BYTES, "big") for f in self.walk())
+    def changed(self, known: Container[bytes]) -> list["_Fragment"]:
+        """Return the changed fragments that are not inside another changed fragment."""
+        if self.digest not in known:
+            return [self]
+        return [fragment for piece in self.inner() for fragment in piece.changed(known)]
 
 
 class VersionMemory:
+    """The hashes of the fragments of page parts, by the version of the part."""
+
     def __init__(self) -> None:
-        self._outlines: OrderedDict[str, bytes] = OrderedDict()
+        self._hashes: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 
-    def remember(self, part: _Fragment) -> str:
-        outline = part.outline()
-        version = blake2b(outline, digest_size=_DIGEST_BYTES).hexdigest()
-        if version not in self._outlines:
-            self._outlines[version] = outline
-            self._bytes += len(outline)
-        self._outlines.move_to_end(version)
+    def remember(self, hashes: bytes) -> str:
+        version = blake2b(hashes, digest_size=_DIGEST_BYTES).hexdigest()
+        if version not in self._hashes:
+            self._hashes[version] = hashes
+            self._bytes += len(hashes)
+        self._hashes.move_to_end(version)
         while self._bytes > MAX_REMEMBERED_BYTES:
-            _, dropped = self._outlines.popitem(last=False)
+            _, dropped = self._hashes.popitem(last=False)
             self._bytes -= len(dropped)
         return version
 
-    def changes_since(self, version: str, part: _Fragment) -> list[_Fragment] | None:
-        """Return the changed fragments of a page part, or None if the whole part must be sent."""
-        outline = self._outlines.get(version)
-        if outline is None:
-            return None
-        changed = list(_changed(part, outline, 0))
-        return None if part in changed else changed
-
-
-def _changed(new: _Fragment, outline: bytes, place: int) -> Iterator[_Fragment]:
-    """Yield the changed fragments that are not inside another changed fragment."""
-    width = _DIGEST_BYTES + _SIZE_BYTES
-    if outline[place * width : place * width + _DIGEST_BYTES] != new.digest:
-        yield new
-        return
-    # Both versions of the fragment have the same inner fragments in the same order.
-    place += 1
-    for inner in new.inner():
-        yield from _changed(inner, outline, place)
-        size_at = place * width + _DIGEST_BYTES
-        place += int.from_bytes(outline[size_at : size_at + _SIZE_BYTES], "big")
+    def hashes_of(self, version: str | None) -> frozenset[bytes]:
+        hashes = self._hashes.get(version or "", b"")
+        starts = range(0, len(hashes), _DIGEST_BYTES)
+        return frozenset(hashes[start : start + _DIGEST_BYTES] for start in starts)
 
 
 def finish_rendering(
@@ -295,12 +272,11 @@ def finish_rendering(
         open_fragments.append(inner)
     page.pieces.append(text[at:])
     for part in page.inner():
-        part.seal(volatile)
-        changed = memory.changes_since(known_version, part) if known_version else None
-        version = memory.remember(part)
-        if changed is not None:
+        hashes, known = part.seal(volatile), memory.hashes_of(known_version)
+        version = memory.remember(hashes)
+        if part.digest in known:
             templates = []
-            for item in changed:
+            for item in part.changed(known):
                 html = f"<svg>{item.html()}</svg>" if item.is_drawn else item.html()
                 templates.append(f'<template data-fragment="{item.name}">{html}</template>')
             return "".join(templates), version
@@ -332,24 +308,18 @@ _TEMPLATE_HELPERS: Final = (
 )
 
 
-def _environment() -> Environment:
-    folder = str(files("waybook.transport.http.html").joinpath("templates"))
-    made = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
-    made.filters["urlquote"] = partial(quote, safe="")
-    # Make the macros global, because a page part that is rendered alone cannot import them.
-    parts = vars(made.get_template("parts.html").module)
-    made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
-    return made
-
-
-TEMPLATES: Final = _environment()
+TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(str(files("waybook.transport.http.html").joinpath("templates"))),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
+TEMPLATES.filters["urlquote"] = partial(quote, safe="")
+# Make the macros global, because a page part that is rendered alone cannot import them.
+_PARTS: Final = vars(TEMPLATES.get_template("parts.html").module)
+TEMPLATES.globals.update({name: part for name, part in _PARTS.items() if name[0] != "_"})
 _VERSIONS: Final = VersionMemory()
 
 
@@ -380,6 +350,62 @@ def render_template(
     return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
 
+COOKIE: Final = "waybook_form"
+FIELD: Final = "token"
+_TOKEN_BYTES: Final = 32
+#: Length limits of a CSRF token.
+_MIN_TOKEN_LENGTH: Final = 32
+MAX_TOKEN_LENGTH: Final = 64
+_MAX_FIELDS: Final = 50
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+
+
+def csrf_token(request: Request) -> str:
+    known = request.cookies.get(COOKIE, "")
+    return known if _is_valid_token(known) else secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def mask_token(token: str) -> str:
+    """Return the CSRF token for a form, encoded differently every time.
+
+    Otherwise the size of a compressed page could reveal the token (the BREACH attack).
+    """
+    secret = token.encode()
+    pad = secrets.token_bytes(len(secret))
+    return urlsafe_b64encode(pad + _xor(pad, secret)).decode()
+
+
+def _unmask(text: str) -> bytes:
+    """Return the CSRF token in a form field. An invalid field gives bytes that match no token."""
+    # Only a masked token is longer than `MAX_TOKEN_LENGTH`. A shorter token was not masked.
+    if len(text) <= MAX_TOKEN_LENGTH:
+        return text.encode()
+    with suppress(ValueError):
+        data = urlsafe_b64decode(text.encode())
+        return _xor(data[: len(data) // 2], data[len(data) // 2 :])
+    return b""
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
+
+
+async def read_form(request: Request) -> FormData:
+    """Check the CSRF token of a form, and return its fields."""
+    known = request.cookies.get(COOKIE, "")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if _is_valid_token(known) and kind == _FORM_TYPE:
+        fields = await request.form(max_files=0, max_fields=_MAX_FIELDS)
+        token = fields.get(FIELD)
+        if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
+            return fields
+    raise Forbidden("this form is out of date, or is not from this page; reload the page")
+
+
+def _is_valid_token(token: str) -> bool:
+    return _MIN_TOKEN_LENGTH <= len(token) <= MAX_TOKEN_LENGTH and token.isascii()
+
+
 def render_form(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
@@ -387,45 +413,23 @@ def render_form(
     token = csrf_token(request)
     shown = {"token": mask_token(token), **view}
     reply = render_template(request, name, shown, status_code=status_code)
-    set_csrf_cookie(request, reply, token)
+    if request.cookies.get(COOKIE) != token:
+        set_cookie(request, reply, COOKIE, token)
     return reply
 
 
-#: A text with more characters or more lines is shown folded.
-LONG, TALL = 700, 14
-#: Maximum number of characters of a text that a page shows.
-MAX_LENGTH = 40_000
-
-_HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
+_OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
 
 
-_HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
+def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
+    r"""Return the address if it is a path on this server, otherwise `otherwise`.
 
-
-def document_html(markdown: str) -> Markup:
-    """Return a document as sanitized HTML, with headings two levels lower."""
-    html = markdown_to_html(markdown)
-    # The page uses heading levels 1 and 2 itself.
-    lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
-    return Markup(lower)  # noqa: S704 - it has been sanitized
-
-
-@dataclass(frozen=True, slots=True)
-class RichText:
-    html: Markup
-    long: bool
-    omitted: int = 0
-
-
-def to_rich_text(value: Json) -> RichText | None:
-    if value is None or value == "":
-        return None
-    text = value if isinstance(value, str) else json_to_markdown(value, 4)
-    excerpt = text[:MAX_LENGTH]
-    # Headings in the text must not be part of the page's outline.
-    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
-    long = len(text) > LONG or text.count("\n") > TALL
-    return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
+    >>> safe_return_path("/plans/1?as=2"), safe_return_path("//elsewhere"), safe_return_path("https://elsewhere")
+    ('/plans/1?as=2', '/inbox', '/inbox')
+    >>> safe_return_path("/\\elsewhere"), safe_return_path("/a\nb"), safe_return_path(None, "/")
+    ('/inbox', '/inbox', '/')
+    """
+    return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise
 
 
 _PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")

@@ -1,7 +1,7 @@
 """Pages of a plan: its present state, its state after any audit entry, and its edit form."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
@@ -33,13 +33,7 @@ from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
-from waybook.plan.progress import (
-    last_heartbeat,
-    latest,
-    shares,
-    stall_threshold,
-    warning,
-)
+from waybook.plan.progress import last_heartbeat, latest, shares, stall_threshold, warning
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (
@@ -104,13 +98,7 @@ def plan_content(
         "timeline": build_timeline(detail.status_changes, detail.now),
         "outputs": latest(detail.outputs),
         "budget": [
-            (
-                f"${to_dollars(share.used):,.2f} of ${to_dollars(share.of):,.2f} money"
-                if share.name == "costUsd"
-                else f"{share.used:,} of {share.of:,} tokens",
-                share.percent,
-                warning(share),
-            )
+            (share, warning(share))
             for share in (shares(plan.budget, plan.usage) if plan.budget else ())
         ],
         "history": history_lines(detail.history),
@@ -159,19 +147,11 @@ def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[s
             left = axis.column(span.start, WIDTH)
             width = max(axis.column(span.end, WIDTH) - left, _MIN_SEGMENT_WIDTH)
             word = _STATUS_WORDS.get(span.status, "worked on")
-            segments.append(
-                {
-                    "x": min(left, WIDTH - width),
-                    "width": width,
-                    "status": str(span.status),
-                    "title": f"{word} {format_duration(span.length)}",
-                }
-            )
-        lines[step_id] = {
-            "segments": segments,
-            "worked": time_spent(spans),
-            "waited": time_spent(spans, waiting=True) or None,
-        }
+            title, x = f"{word} {format_duration(span.length)}", min(left, WIDTH - width)
+            drawn = {"x": x, "width": width, "status": str(span.status), "title": title}
+            segments.append(drawn)
+        times = {"worked": time_spent(spans), "waited": time_spent(spans, waiting=True) or None}
+        lines[step_id] = {"segments": segments, **times}
     cuts = tuple(dict.fromkeys(axis.cuts(WIDTH)))
     return {"lines": lines, "worked": axis.worked, "cuts": cuts}
 
@@ -183,7 +163,7 @@ def _map_job(detail: PlanDetail) -> DrawingJob:
 
 async def plan_history(page: PageRequest) -> Response:
     plan_id, seq, at = page.path("plan_id"), page.query("seq"), page.query("at")
-    if seq and not (seq.isascii() and seq.isdecimal() and len(seq) <= len("1000000000")):
+    if seq and not re.fullmatch("[0-9]{1,10}", seq):
         raise InvalidInput("seq must be the number of an audit entry, such as 12", argument="seq")
     try:
         time = datetime.fromisoformat(at) if at else None
@@ -212,31 +192,20 @@ async def plan_history(page: PageRequest) -> Response:
 Modification: TypeAlias = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormReply:
-    """Submitted form that is shown again, with an error or with a preview of the change."""
+#: Submitted form that is shown again, with an error or with a preview of the change.
+FormReply: TypeAlias = dict[str, Any]
 
-    action: str
-    typed: Mapping[str, str]
-    code: str = ""
-    message: str = ""
-    status: int = 200
-    faults: Mapping[str, str] = field(default_factory=dict)
-    preview: Sequence[str] | None = None
+
+def form_reply(action: str, fields: FormData, **shown: object) -> FormReply:
+    typed = {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}
+    reply = {"action": action, "typed": typed, "code": "", "message": "", "status": 200}
+    return {**reply, "faults": {}, "preview": None, **shown}
 
 
 def refused_form(answer: Answer, action: str, fields: FormData) -> FormReply:
-    return FormReply(
-        action=action,
-        typed=typed_values(fields),
-        code=code_of(answer) or "",
-        message=error_message(answer) or "the change failed",
-        status=error_status(answer),
-    )
-
-
-def typed_values(fields: FormData) -> dict[str, str]:
-    return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}
+    message = error_message(answer) or "the change failed"
+    status, code = error_status(answer), code_of(answer) or ""
+    return form_reply(action, fields, code=code, message=message, status=status)
 
 
 def field_text(fields: FormData, name: str) -> str:
@@ -269,9 +238,8 @@ async def edit_page(page: PageRequest) -> Response:
         return await _render(page)
     fields = (await page.form()).fields
     detail, action = await _read(page), field_text(fields, "action")
-    arguments = modification_arguments(
-        detail.plan.id, fields, _modification(detail, action, fields)
-    )
+    modification = _modification(detail, action, fields)
+    arguments = modification_arguments(detail.plan.id, fields, modification)
     answer = await page.call_tool("modify_plan", arguments)
     if answer.is_error:
         return await _render(page, refused_form(answer, action, fields))
@@ -294,14 +262,14 @@ async def _read(page: PageRequest) -> PlanDetail:
 async def _render(page: PageRequest, reply: FormReply | None = None) -> Response:
     detail = await _read(page)
     plan = detail.plan
-    steps: dict[str, Step] = {step.id: step for step in plan.steps}
-    order = reply.typed.get("order", "").split(",") if reply else []
+    steps = {str(step.id): step for step in plan.steps}
+    order = reply["typed"].get("order", "").split(",") if reply else []
     budget, cost = plan.budget, ""
     if budget and budget.cost_micros is not None:
         cost = f"{to_dollars(budget.cost_micros):g}"
     return await page.render(
         "edit_plan",
-        status=reply.status if reply else 200,
+        status=reply["status"] if reply else 200,
         detail=detail,
         plan=plan,
         steps={key: steps[key] for key in order} if sorted(order) == sorted(steps) else steps,

@@ -5,9 +5,8 @@ edited as JSON.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from starlette.datastructures import FormData
@@ -45,13 +44,13 @@ from waybook.transport.http.dashboard.plans.plan_page import (
     Modification,
     build_timeline,
     field_text,
+    form_reply,
     history_lines,
     modification_arguments,
     moved,
     refused_form,
-    typed_values,
 )
-from waybook.transport.http.html.layout import to_rich_text
+from waybook.transport.http.dashboard.texts import to_rich_text
 
 OPERATORS: Final = {
     "==": "is",
@@ -75,33 +74,34 @@ _SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "p
 NEW: Final = "new"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ConditionForm:
-    key: str
-    values: Mapping[str, str]
-    text: str = ""
-    faults: Mapping[str, str] = field(default_factory=dict)
-    is_open: bool = False
+#: Values of the form for a condition. A form with `text` cannot express its condition.
+_ConditionForm: TypeAlias = dict[str, Any]
 
-    @property
-    def summary(self) -> str:
-        if self.text or self.key == NEW:
-            return self.text
-        named = {name: self.values.get(name, "") for name in ("field", "operator", "value", "then")}
+
+def _condition_form(
+    key: str, typed: Mapping[str, str], text: str = "", **more: object
+) -> _ConditionForm:
+    summary = text
+    if not text and key != NEW:
+        named = {name: typed.get(name, "") for name in ("field", "operator", "value", "then")}
         operator = OPERATORS.get(named["operator"], named["operator"])
         then = ACTIONS.get(named["then"], named["then"])
-        return f"If {named['field']} {operator} {named['value']}: {then}"
+        summary = f"If {named['field']} {operator} {named['value']}: {then}"
+    form = {"key": key, "values": typed, "text": text, "summary": summary}
+    return {**form, "faults": {}, "is_open": False, **more}
 
 
 def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
     """Return the forms for the conditions of a step, and the choices that the forms offer."""
     orders = {step.id: step.order for step in detail.plan.steps}
     stored = [_form(str(n), item, orders) for n, item in enumerate(_step_conditions(detail))]
-    forms = [*stored, _ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
-    key = reply.typed.get("condition") if reply and reply.action == "set_conditions" else None
-    if reply and key is not None:
-        shown = _ConditionForm(key=key, values=reply.typed, faults=reply.faults, is_open=True)
-        forms = [shown if form.key == key and not form.text else form for form in forms]
+    forms = [*stored, _condition_form(NEW, {"operator": "==", "then": "continue"})]
+    if reply and reply["action"] == "set_conditions" and "condition" in reply["typed"]:
+        typed, faults = reply["typed"], reply["faults"]
+        shown = _condition_form(typed["condition"], typed, faults=faults, is_open=True)
+        forms = [
+            shown if form["key"] == shown["key"] and not form["text"] else form for form in forms
+        ]
     return {
         "forms": forms,
         "json": _json(_condition_arguments(detail)) if stored else "",
@@ -132,41 +132,19 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _Cond
         step == NewStep(type=step.type, instructions=step.instructions) for step in added
     )
     if compared is None or not is_plain or len(added) > 1:
-        action = ACTIONS[condition.action]
-        return _ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
+        return _condition_form(key, {}, f"If {condition.expression}: {ACTIONS[condition.action]}")
     named = condition.target_step_id or condition.from_step_id
-    return _ConditionForm(
-        key=key,
-        values={
-            "field": compared.field,
-            "operator": compared.operator,
-            "value": compared.value,
-            "then": str(condition.action),
-            "step": str(orders.get(named, "")) if named else "",
-            "times": str(condition.max_repeats or ""),
-            "note": condition.reason or "",
-            **({"type": added[0].type, "instructions": added[0].instructions} if added else {}),
-        },
-    )
-
-
-def submitted_conditions(detail: StepDetail, typed: Mapping[str, str]) -> list[Json] | FormReply:
-    """Return the changed conditions, or the form with its errors."""
-    conditions, key = _condition_arguments(detail), typed.get("condition", "")
-    place = int(key) if is_number(key) else len(conditions)
-    changed = []
-    if "remove" not in typed:
-        if faults := _faults(detail, typed):
-            return FormReply(
-                action="set_conditions",
-                typed=typed,
-                code="INVALID_INPUT",
-                message="The condition was not saved. Correct the marked fields.",
-                status=HTTPStatus.BAD_REQUEST,
-                faults=faults,
-            )
-        changed = [_arguments(detail, typed)]
-    return [*conditions[:place], *changed, *conditions[place + 1 :]]
+    values = {
+        "field": compared.field,
+        "operator": compared.operator,
+        "value": compared.value,
+        "then": str(condition.action),
+        "step": str(orders.get(named, "")) if named else "",
+        "times": str(condition.max_repeats or ""),
+        "note": condition.reason or "",
+    }
+    values |= {"type": added[0].type, "instructions": added[0].instructions} if added else {}
+    return _condition_form(key, values)
 
 
 def _comparison(typed: Mapping[str, str]) -> Comparison:
@@ -246,11 +224,18 @@ async def step_page(page: PageRequest) -> Response:
         return await _render(page, await _read(page))
     fields = (await page.form()).fields
     detail, action = await _read(page), field_text(fields, "action")
-    modification, typed = _modification(detail, action, fields), typed_values(fields)
+    modification = _modification(detail, action, fields)
     if action == "set_conditions" and "condition" in fields:
-        conditions = submitted_conditions(detail, typed)
-        if isinstance(conditions, FormReply):
-            return await _render(page, detail, conditions)
+        reply = form_reply(action, fields, code="INVALID_INPUT", status=HTTPStatus.BAD_REQUEST)
+        typed, conditions = reply["typed"], _condition_arguments(detail)
+        changed = []
+        if "remove" not in typed:
+            if faults := _faults(detail, typed):
+                message = "The condition was not saved. Correct the marked fields."
+                return await _render(page, detail, {**reply, "faults": faults, "message": message})
+            changed = [_arguments(detail, typed)]
+        place = int(typed["condition"]) if is_number(typed["condition"]) else len(conditions)
+        conditions[place : place + 1] = changed
         modification["branchingConditions"] = conditions
     is_preview = "preview" in fields
     arguments = modification_arguments(detail.plan.id, fields, modification)
@@ -259,7 +244,7 @@ async def step_page(page: PageRequest) -> Response:
         return await _render(page, await _read(page), refused_form(answer, action, fields))
     if is_preview:
         lines = _preview_lines(detail, answer)
-        return await _render(page, detail, FormReply(action=action, typed=typed, preview=lines))
+        return await _render(page, detail, form_reply(action, fields, preview=lines))
     path = f"/plans/{detail.plan.id}"
     return redirect(path if action == "remove_step" else f"{path}/steps/{detail.step.id}")
 
@@ -310,11 +295,12 @@ async def _render(
     page: PageRequest, detail: StepDetail, reply: FormReply | None = None
 ) -> Response:
     plan, step, result = detail.plan, detail.step, detail.result
+    spans = spans_of(detail.status_changes, detail.now).get(step.id, ())
     instructions, *feedback = detail.text.instructions.split(_FEEDBACK_SEPARATOR)
     schema = detail.text.result_schema
     return await page.render(
         "step",
-        status=reply.status if reply else 200,
+        status=reply["status"] if reply else 200,
         detail=detail,
         plan=plan,
         step=step,
@@ -322,8 +308,6 @@ async def _render(
         instructions=to_rich_text(instructions),
         feedback=feedback,
         schema=_json(schema) if schema is not None else None,
-        before=plan.steps[step.order - 2] if step.order > 1 else None,
-        after=plan.steps[step.order] if step.order < len(plan.steps) else None,
         needs=[item for item in plan.steps if item.id in step.depends_on],
         needed_by=[item for item in plan.steps if step.id in item.depends_on],
         result=_submitted(result.summary) if result else None,
@@ -331,11 +315,7 @@ async def _render(
         round=round_of(plan, step),
         line=build_timeline(detail.status_changes, detail.now)["lines"].get(step.id),
         attempts=[
-            *zip(
-                spans_of(detail.status_changes, detail.now).get(step.id, ()),
-                [change for change in detail.status_changes if change.status in _WORKING],
-                strict=True,
-            )
+            *zip(spans, [c for c in detail.status_changes if c.status in _WORKING], strict=True)
         ],
         is_working=step.status in _WORKING,
         steps={item.id: item for item in plan.steps},

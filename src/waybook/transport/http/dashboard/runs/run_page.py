@@ -1,12 +1,10 @@
 """Page of a run: map, stages, and forms that retry jobs or regenerate documents."""
 
 import json
-import secrets
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
@@ -28,23 +26,20 @@ from waybook.core.durations import format_duration
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
-from waybook.transport.http.dashboard.inbox import FeedbackCard
+from waybook.transport.http.dashboard.inbox import feedback_card
 from waybook.transport.http.dashboard.page import (
     PageRequest,
-    SubmittedForm,
     error_message,
     error_status,
     redirect,
 )
-from waybook.transport.http.html.layout import mark_drawing, run_step_url
-from waybook.transport.http.request_checks import safe_return_path
+from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
 
 _MAX_CELL_DOCUMENTS: Final = 3
 _MAX_STAGE_ROWS: Final = 25
 _MAX_PAGE_ROWS: Final = 60
-#: Statuses of steps, the most urgent first.
-_ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
-
+#: Statuses of steps with their rank, the most urgent first.
+_URGENCY: Final = {"failed": 0, "in_progress": 1, "not_started": 2, "completed": 3}
 
 _TIMELINE_WIDTH: Final = 1000
 _ROW_HEIGHT: Final = 16
@@ -55,18 +50,16 @@ _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
 #: Status that the page shows for each status of a job, in order of priority: a cell with several
 #: jobs shows the first entry that matches one of its jobs.
-_CELL_STATUSES: Final = MappingProxyType(
-    {
-        "failed": "failed",
-        "retry_loop_failed": "failed",
-        "processing": "in_progress",
-        "retrying": "pending",
-        "pending": "pending",
-        "waiting": "pending",
-        "completed": "completed",
-        "superseded": "skipped",
-    }
-)
+_CELL_STATUSES: Final = {
+    "failed": "failed",
+    "retry_loop_failed": "failed",
+    "processing": "in_progress",
+    "retrying": "pending",
+    "pending": "pending",
+    "waiting": "pending",
+    "completed": "completed",
+    "superseded": "skipped",
+}
 
 View: TypeAlias = dict[str, Any]
 
@@ -90,23 +83,20 @@ def stage_views(detail: RunDetail) -> list[View]:
     """Return all stages. Of a large stage, only the most urgent steps are shown."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
     cells, current = _Cells(detail), _current_stages(detail)
-    room = _MAX_PAGE_ROWS - sum(
-        min(_MAX_STAGE_ROWS, len(reports[slug]["steps"] or ())) for slug in current
-    )
+    every = {slug: report["steps"] or [] for slug, report in reports.items()}
+    room = _MAX_PAGE_ROWS - sum(min(_MAX_STAGE_ROWS, len(every[slug])) for slug in current)
     views = []
     for slug in detail.compiled_dag.order:
-        steps = reports[slug]["steps"] or []
-        most = _MAX_STAGE_ROWS
+        steps, most = every[slug], _MAX_STAGE_ROWS
         if slug not in current:
             most = len(steps) if len(steps) <= room else 0
             room -= most
         if len(steps) > most:
-            urgency = {name: place for place, name in enumerate(_ATTENTION)}
-            ranked = sorted(
-                range(len(steps)),
-                key=lambda n: (urgency.get(str(steps[n]["status"]), len(urgency)), n),
+            urgent = sorted(
+                steps, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY))
             )
-            steps = [steps[number] for number in sorted(ranked[:most])]
+            shown = {step["stepKey"] for step in urgent[:most]}
+            steps = [step for step in steps if step["stepKey"] in shown]
         views.append(_stage(detail, reports[slug], cells, steps, is_current=slug in current))
     return views
 
@@ -131,21 +121,18 @@ def _stage(
     anchor, stage = f"stage-{dag.order.index(slug) + 1}", detail.run.stages.get(slug)
     places = {step.key: n for n, step in enumerate(dag.stages[slug].recipe.steps, 1)}
     names = {step.key: step.name or step.key for step in dag.stages[slug].recipe.steps}
-    rows = []
-    for step in steps:
-        key = step["stepKey"]
-        rows.append(
-            {
-                "anchor": f"{anchor}-{places[key]}",
-                "name": names[key],
-                "report": step,
-                "started_at": _time(step["startedAt"]),
-                "completed_at": _time(step["completedAt"]),
-                "cells": [
-                    cells.cell(slug, key, model) for model in (stage.models if stage else ())
-                ],
-            }
-        )
+    models = stage.models if stage else ()
+    rows = [
+        {
+            "anchor": f"{anchor}-{places[step['stepKey']]}",
+            "name": names[step["stepKey"]],
+            "report": step,
+            "started_at": _time(step["startedAt"]),
+            "completed_at": _time(step["completedAt"]),
+            "cells": [cells.cell(slug, step["stepKey"], model) for model in models],
+        }
+        for step in steps
+    ]
     return {
         "anchor": anchor,
         "slug": slug,
@@ -181,11 +168,10 @@ class _Cells:
         counts = self._counts.get((stage, key, model), {})
         documents = self._documents.get((stage, key, model), [])
         shown = documents if len(documents) <= _MAX_CELL_DOCUMENTS else []
+        statuses = (shown for name, shown in _CELL_STATUSES.items() if counts.get(name))
         return {
             "model": model,
-            "status": next(
-                (shown for name, shown in _CELL_STATUSES.items() if counts.get(name)), ""
-            ),
+            "status": next(statuses, ""),
             "done": counts.get("completed", 0),
             "total": sum(counts.values()) - counts.get("superseded", 0),
             "documents": shown,
@@ -223,13 +209,10 @@ def run_map(
             continue
         steps = detail.stage_report(lane.slug)["steps"] or ()
         statuses = {step["stepKey"]: str(step["status"]) for step in steps}
-        urgent = (
-            step.key
-            for status in ("failed", "in_progress", "not_started")
-            for step in lane.steps
-            if statuses.get(step.key) == status
+        focus = min(
+            (s.key for s in lane.steps), key=lambda key: _URGENCY.get(statuses.get(key, ""), 3)
         )
-        focus, drawn = next(urgent, lane.steps[0].key), lane
+        drawn = lane
         if exceeds(lane, _MAX_BOXES):
             places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
             key = places.get(near or "", focus)
@@ -327,25 +310,19 @@ CONFIRMATIONS: Final = {
 _FORM_PLACES: Final = ("stage", "step", "document", "following")
 
 
-async def retry(page: PageRequest) -> Response:
-    form = await page.form()
-    args = {"runId": page.path("run_id"), "stageSlug": form.text("stage")}
-    if step := form.text("step"):
-        args["stepKey"] = step
-    return await _act(page, form, "retry_failed", args)
-
-
-async def regenerate(page: PageRequest) -> Response:
-    form = await page.form()
-    following = form.text("following") == "true"
-    args = {"documentId": form.text("document"), "following": following}
-    return await _act(page, form, "regenerate_document", args)
-
-
-async def _act(
-    page: PageRequest, form: SubmittedForm, tool: str, args: Mapping[str, object]
-) -> Response:
-    run_id, action = page.path("run_id"), page.request.url.path.rpartition("/")[2]
+async def retry_or_regenerate(page: PageRequest) -> Response:
+    """Retry failed jobs, or render a document again, as the end of the path says."""
+    form, run_id = await page.form(), page.path("run_id")
+    action = page.request.url.path.rpartition("/")[2]
+    args: dict[str, object]
+    if action == "retry":
+        tool, args = "retry_failed", {"runId": run_id, "stageSlug": form.text("stage")}
+        if step := form.text("step"):
+            args["stepKey"] = step
+    else:
+        following = form.text("following") == "true"
+        args = {"documentId": form.text("document"), "following": following}
+        tool = "regenerate_document"
     # All forms on a page have the same idempotency key, so add what the form is about.
     place = "/".join(filter(None, (run_id, *map(form.text, _FORM_PLACES))))
     key = f"{form.text('key')[:64]}:{place}"[:200]
@@ -363,17 +340,11 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
     stages = await page.run_costly(
         layout_cost(detail.compiled_dag.dag), lambda: stage_views(detail)
     )
-    card, stage, dag = None, detail.run.stages.get(detail.awaiting or ""), detail.compiled_dag
+    card, stage = None, detail.run.stages.get(detail.awaiting or "")
     if stage is not None:
-        card = FeedbackCard(
-            run_id=detail.run.id,
-            run_name=detail.run.name,
-            stage_slug=stage.slug,
-            stage_name=dag.stage_name(stage.slug),
-            since=stage.completed_at or detail.now,
-            following=tuple(dag.stage_name(slug) for slug in dag.dag.after(stage.slug)),
-            models=", ".join(stage.models),
-        )
+        named = {"run_id": detail.run.id, "run_name": detail.run.name}
+        since, models = stage.completed_at or detail.now, ", ".join(stage.models)
+        card = feedback_card(detail.compiled_dag, stage.slug, since, **named, models=models)
     text = detail.input_text
     if not isinstance(text, str):
         text = json.dumps(text, indent=2, ensure_ascii=False)
@@ -383,11 +354,6 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
         path=f"/runs/{detail.run.id}",
         detail=detail,
         stages=stages,
-        counts={
-            "completed": sum(stage["done"] for stage in stages),
-            "failed": sum(stage["failed"] for stage in stages),
-            "in_progress": sum(stage["running"] for stage in stages),
-        },
         card=card,
         map=drawn,
         map_svg=Markup(mark_drawing(svg)),  # noqa: S704
@@ -398,11 +364,10 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
             for event in reversed(detail.history)
         ],
         refused=error_message(refused) if refused else None,
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 
-def confirmation(page: PageRequest) -> dict[str, Any]:
-    """Return the note after a submitted form, and the idempotency key of the page's forms."""
-    note = CONFIRMATIONS.get(page.request.query_params.get("done", ""))
-    return {"note": note, "key": secrets.token_urlsafe(16)}
+def confirmation(page: PageRequest) -> str | None:
+    """Return the note after a submitted form."""
+    return CONFIRMATIONS.get(page.request.query_params.get("done", ""))

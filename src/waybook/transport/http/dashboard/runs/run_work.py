@@ -18,11 +18,10 @@ from waybook.app.queries.runs.run_work import (
 )
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.run.model import step_id
-from waybook.transport.http.dashboard.line_diff import compare_texts
 from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.dashboard.runs.run_page import confirmation, run_timeline, stage_view
+from waybook.transport.http.dashboard.texts import compare_texts, document_html
 from waybook.transport.http.html.layout import (
-    document_html,
     from_segment,
     run_document_url,
     run_stage_url,
@@ -65,14 +64,13 @@ async def step_page(page: PageRequest) -> Response:
         listed=listed,
         # The failed jobs that are not retried automatically.
         failed_jobs=[job for job in listed.jobs if JobStatus(job.status) in FAILED_JOB],
+        graph=graph,
         documents=documents,
         opened=run.steps.get(step_id(stage, key)),
-        needs=[graph.steps[other] for other in graph.predecessors[key]],
-        needed_by=[graph.steps[other] for other in graph.successors[key]],
         before=graph.steps[graph.order[place - 1]] if place else None,
         after=graph.steps[graph.order[place + 1]] if place < last else None,
         page_url=lambda number: f"{path}?page={number}#jobs",
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 
@@ -95,7 +93,7 @@ async def job_page(page: PageRequest) -> Response:
         is_failed=JobStatus(job.status) in FAILED_JOB,
         materials=None if is_rendering else await read_job_context(ctx, run.id, job.id),
         max_inputs=MAX_INPUTS_LISTED,
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 
@@ -114,15 +112,15 @@ async def stage_page(page: PageRequest) -> Response:
         stage=stage,
         page=number,
         pages=_page_count(stage["total"], STEPS_PER_PAGE),
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 
 async def jobs_page(page: PageRequest) -> Response:
-    filters = {name: page.query(name) for name in ("stage", "model", "state")}
-    detail, listed = await read_run_jobs(
-        await page.context(), page.path("run_id"), _page_number(page), **filters
-    )
+    run_id, number = page.path("run_id"), _page_number(page)
+    filters = {"stage": page.query("stage"), "model": page.query("model")}
+    filters["state"] = page.query("state")
+    detail, listed = await read_run_jobs(await page.context(), run_id, number, **filters)
     run, dag = detail.run, detail.compiled_dag
     return await page.render(
         "run_jobs",
@@ -151,7 +149,7 @@ async def documents_page(page: PageRequest) -> Response:
         documents=detail.documents[first : first + _DOCUMENTS_PER_PAGE],
         page=number,
         pages=pages,
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 
@@ -199,7 +197,7 @@ async def document_page(page: PageRequest) -> Response:
         other=sheet.other,
         omitted=text.length - len(text.markdown),
         **content,
-        **confirmation(page),
+        note=confirmation(page),
     )
 
 

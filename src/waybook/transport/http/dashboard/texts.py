@@ -1,5 +1,6 @@
-"""Line diff between two results or documents, bounded in time and size."""
+"""Texts in pages: Markdown as sanitized HTML, and line diffs, bounded in time and size."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -7,8 +8,48 @@ from itertools import takewhile
 from typing import Final
 
 import orjson
+from markupsafe import Markup
 
+from waybook.dag.templates.filters import json_to_markdown
+from waybook.dag.templates.rendering import markdown_to_html
 from waybook.json_values import Json
+
+#: A text with more characters or more lines is shown folded.
+LONG, TALL = 700, 14
+#: Maximum number of characters of a text that a page shows.
+MAX_LENGTH = 40_000
+
+_HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
+
+
+_HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
+
+
+def document_html(markdown: str) -> Markup:
+    """Return a document as sanitized HTML, with headings two levels lower."""
+    html = markdown_to_html(markdown)
+    # The page uses heading levels 1 and 2 itself.
+    lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
+    return Markup(lower)  # noqa: S704 - it has been sanitized
+
+
+@dataclass(frozen=True, slots=True)
+class RichText:
+    html: Markup
+    long: bool
+    omitted: int = 0
+
+
+def to_rich_text(value: Json) -> RichText | None:
+    if value is None or value == "":
+        return None
+    text = value if isinstance(value, str) else json_to_markdown(value, 4)
+    excerpt = text[:MAX_LENGTH]
+    # Headings in the text must not be part of the page's outline.
+    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
+    long = len(text) > LONG or text.count("\n") > TALL
+    return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
+
 
 MAX_DIFF_LENGTH: Final = 200_000
 #: Maximum number of changed lines. Comparing more lines would take too long.
