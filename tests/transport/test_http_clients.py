@@ -8,8 +8,7 @@ import pytest
 from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from transport.conformance.overlay import REPORTING, lay_over
-from transport.fake_dispatcher import TOOLS, make_app, make_server, serve
+from transport.fake_dispatcher import TOOLS
 from transport.messages import LEGACY, MODERN, make_request, modern_headers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,20 +32,6 @@ async def test_client_of_every_protocol_version_makes_concurrent_calls(
     assert [result.structured_content for result in results] == [
         {"tool": "get_next_step", "arguments": {"planId": str(number)}} for number in range(20)
     ]
-
-
-@EVERY_ERA
-async def test_mcp_progress_notifications_reach_requesting_client(era: Era) -> None:
-    server = lay_over(make_server())
-    app = make_app(server, reporting=REPORTING)
-    heard: list[tuple[float, float | None, str | None]] = []
-
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
-
-    async with serve(app) as address, Client(f"{address}/mcp", mode=era) as client:
-        await client.call_tool("test_tool_with_progress", {}, progress_callback=hear)
-    assert heard == [(0, 100, None), (50, 100, None), (100, 100, None)]
 
 
 # Tests with raw messages.

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import ErrorData, jsonrpc_message_adapter
 
-from waybook.transport.jsonrpc import compact_json, read_message, tool_with_progress
+from waybook.transport.jsonrpc import compact_json, read_message
 
 
 @settings(deadline=None)
@@ -44,13 +44,6 @@ def test_json_rpc_parser_rejects_messages_that_the_library_rejects(
     read = read_message(json.dumps(message).encode())
     if not isinstance(read, ErrorData):
         jsonrpc_message_adapter.validate_python(read, by_name=False)
-
-
-def test_only_tool_calls_with_a_progress_token_can_report_progress() -> None:
-    params = {"name": "extract_data", "_meta": {"progressToken": 1}}
-    assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
-    assert tool_with_progress({"method": "tools/list", "params": params}) is None
-    assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None
 
 
 #: Numbers close to those from which JSON encoders write an exponent.

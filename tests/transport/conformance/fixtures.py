@@ -7,7 +7,7 @@ import mcp_types as wire
 from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from waybook.transport.errors import Context
+from waybook.transport.jsonrpc import Context
 
 PNG: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -115,12 +115,6 @@ def next_round(
     }
 
 
-async def report_progress(ctx: Context, _: Params) -> Result:
-    for progress in (0, 50, 100):
-        await ctx.session.report_progress(progress, 100)
-    return text("done")
-
-
 async def need_sampling(ctx: Context, _: Params) -> Result:
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.sampling is None:
@@ -206,7 +200,6 @@ def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
         **dict.fromkeys(CONTENTS, content),
         **dict.fromkeys(ROUNDS, in_rounds),
         "greet": greet,
-        "test_tool_with_progress": report_progress,
         "test_missing_capability": need_sampling,
         "test_trigger_tool_change": change_tools,
         "test_trigger_prompt_change": change_prompts,

@@ -15,10 +15,8 @@ from pydantic import BaseModel
 
 from transport.conformance.fixtures import PROMPTS, STATIC, Result, get_prompt, handlers
 from transport.conformance.reviews import TASK_TOOLS, as_review
-from waybook.transport.errors import Context
+from waybook.transport.jsonrpc import Context
 from waybook.transport.mcp.direct_calls import ToolServer
-
-REPORTING: Final = frozenset({"test_tool_with_progress"})
 
 EVERY_KEYWORD: Final[Mapping[str, object]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -8,7 +8,7 @@ import pytest
 
 from missing_programs import NODE_PACKAGES
 from node_packages import Unreachable, install
-from transport.conformance.overlay import REPORTING, lay_over
+from transport.conformance.overlay import lay_over
 from transport.conformance.reviews import ReviewingDispatcher
 from transport.conformance.suite import HERE, verdicts
 from transport.fake_dispatcher import make_app, make_gateway, serve
@@ -19,6 +19,7 @@ NO_SESSIONS: Final = (
     "over HTTP the server keeps no sessions, so it cannot send requests; over stdio it does"
 )
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
+NO_PROGRESS: Final = "no tool reports progress, so every call is answered with JSON"
 ONE_FORM: Final = "only reviews are tasks: a task has one form, never fails, and is not withdrawn"
 NO_PUSH: Final = "clients poll tasks; the suite skips notifications about them"
 
@@ -29,6 +30,7 @@ NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
         "logging-set-level": NO_LOGGING,
         "tools-call-with-logging": NO_LOGGING,
         "tools-call-sampling": NO_SESSIONS,
+        "tools-call-with-progress": NO_PROGRESS,
         "tools-call-elicitation": NO_SESSIONS,
         "elicitation-sep1034-defaults": NO_SESSIONS,
         "elicitation-sep1330-enums": NO_SESSIONS,
@@ -44,9 +46,10 @@ NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
         "tasks-mrtr-input": ONE_FORM,
         "tasks-required-task-error": ONE_FORM,
         "tasks-status-notifications": NO_PUSH,
+        "tools-call-with-progress": NO_PROGRESS,
     },
 }
-APPLICABLE: Final = {"2025-11-25": 22, "2026-07-28": 45}
+APPLICABLE: Final = {"2025-11-25": 21, "2026-07-28": 44}
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +68,7 @@ async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     server = lay_over(
         build_server(published_tools(), make_gateway(ReviewingDispatcher()), profile="all")
     )
-    app = make_app(server, reporting=REPORTING)
+    app = make_app(server)
     async with serve(app) as address:
         outcomes = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
     failed = {scenario for scenario, passed in outcomes.items() if not passed}

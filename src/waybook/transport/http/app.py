@@ -6,8 +6,7 @@ The checks are plain function calls, because a chain of ASGI apps took a fifth o
 import asyncio
 import re
 from asyncio import get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -51,23 +50,20 @@ from waybook.transport.mcp.direct_calls import ToolServer
 _MAX_CONCURRENT: Final = 2
 
 
-class SnapshotApi:
-    def __init__(self, pace: RequestThrottle | None = None) -> None:
-        self.pace = pace
-        self.turns = asyncio.Semaphore(_MAX_CONCURRENT)
+def snapshot_routes(pace: RequestThrottle | None) -> list[Route]:
+    turns = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def report(self, request: Request) -> Response:
-        return await self._answer(request, report_from_snapshot)
+    def route(path: str, read: Callable[[object], object]) -> Route:
+        async def answer(request: Request) -> Response:
+            if pace and (error := await pace.rate_limited_response(request)):
+                raise error
+            body = await request.body()
+            async with turns:
+                return await asyncio.to_thread(answer_snapshot, body, read)
 
-    async def map(self, request: Request) -> Response:
-        return await self._answer(request, map_from_snapshot)
+        return Route(path, answer, methods=["POST"])
 
-    async def _answer(self, request: Request, read: Callable[[object], object]) -> Response:
-        if self.pace and (error := await self.pace.rate_limited_response(request)):
-            raise error
-        body = await request.body()
-        async with self.turns:
-            return await asyncio.to_thread(answer_snapshot, body, read)
+    return [route("/api/report", report_from_snapshot), route("/api/map", map_from_snapshot)]
 
 
 def answer_snapshot(body: bytes, read: Callable[[object], object]) -> Response:
@@ -413,23 +409,13 @@ def build_app(  # noqa: PLR0913 - one for each part of the application
     ready: Callable[[], Awaitable[bool]],
     stuck: Callable[[], bool] = bool,
     metrics: Callable[[], Iterable[Metric]] = tuple,
-    reporting: frozenset[str] = frozenset(),
     reading: ReadApi | None = None,
     pages: Sequence[Route] = (),
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return the ASGI application. It can be started only once.
-
-    `reporting` has the names of the tools that send progress notifications.
-    """
-    mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
-    snapshots = SnapshotApi(pace)
-
-    @asynccontextmanager
-    async def running(_: Starlette) -> AsyncIterator[None]:
-        async with mcp.running():
-            yield
+    """Return the ASGI application. It can be started only once."""
+    mcp, operations = McpEndpoint(server, pace), Operations(ready, stuck, metrics)
 
     async def openapi(_: Request) -> Response:
         return Response(load_openapi(), media_type="application/json")
@@ -442,8 +428,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the application
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
             Route("/api/openapi.json", openapi),
-            Route("/api/report", snapshots.report, methods=["POST"]),
-            Route("/api/map", snapshots.map, methods=["POST"]),
+            *snapshot_routes(pace),
             *(reading.routes() if reading else ()),
         ],
         exception_handlers={
@@ -451,7 +436,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the application
             WaybookError: _known_error,
             Exception: _internal_error,
         },
-        lifespan=running,
+        lifespan=lambda _: mcp.manager.run(),
     )
     return RequestPipeline(
         app=app,

@@ -1,13 +1,12 @@
 """Stateless MCP endpoint: one POST request, one response, no sessions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Mapping
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any
 
 import anyio
-from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ErrorData
@@ -38,28 +37,24 @@ from waybook.transport.jsonrpc import (
     may_wait,
     outline_message,
     read_message,
-    tool_with_progress,
 )
 from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls, ToolServer
 
 
 class McpEndpoint:
-    """MCP over HTTP. A call that wants progress gets an event stream, any other call gets JSON."""
+    """MCP over HTTP, by a session manager of the MCP library that keeps no sessions."""
 
-    def __init__(
-        self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
-    ) -> None:
+    def __init__(self, server: ToolServer, pace: RequestThrottle | None = None) -> None:
         self.pace = pace
         self.direct_calls = server.direct_calls
-        self.reporting = reporting
-        self.plain = _session_managers(server, streamed=False)
-        self.streamed = _session_managers(server, streamed=True)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the MCP session managers within the block. This works only once per instance."""
-        async with self.plain.run(), self.streamed.run():
-            yield
+        self.manager = StreamableHTTPSessionManager(
+            server,
+            json_response=True,
+            stateless=True,
+            max_request_body_size=MESSAGE_LIMIT,
+            # The pipeline checks `Host` and `Origin`.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request that is not a POST. POST requests go to `handle` instead."""
@@ -91,11 +86,8 @@ class McpEndpoint:
         self, request: Request, body: bytes, message: Mapping[str, Any], send: ResponseSend
     ) -> None:
         scope, receive = request.scope, request.receive
-        streams = tool_with_progress(message) in self.reporting
-        streams = streams and "text/event-stream" in request.headers.get("accept", "")
-        direct, call = self.direct_calls, None
-        if direct is not None and not streams:
-            call = direct.read(request, message)
+        direct = self.direct_calls
+        call = direct.read(request, message) if direct else None
         if direct is not None and call is not None:
             handling = _answer_directly(request, message, send, direct, call)
         elif refused := await verify_credential(request):
@@ -103,8 +95,7 @@ class McpEndpoint:
             return
         else:
             respond = _with_apps_session(send) if declares_apps(message) else send
-            manager = self.streamed if streams else self.plain
-            handling = manager.handle_request(scope, replay_body(body, receive), respond)
+            handling = self.manager.handle_request(scope, replay_body(body, receive), respond)
         await (_cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
 
 
@@ -180,17 +171,3 @@ def _with_apps_session(send: Send) -> Send:
         await send(message)
 
     return send_with_header
-
-
-def _session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
-    """Return a session manager of the MCP library that keeps no sessions.
-
-    The library's checks of `Host` and `Origin` are off, because `request_checks` makes them.
-    """
-    return StreamableHTTPSessionManager(
-        server,
-        json_response=not streamed,
-        stateless=True,
-        max_request_body_size=MESSAGE_LIMIT,
-        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )

@@ -26,8 +26,8 @@ from pydantic import ValidationError
 from waybook.app.request.caller import Answer, ReadableReview
 from waybook.errors import WaybookError
 from waybook.redaction import redact
-from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.jsonrpc import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.mcp.tools import (
     TASKS_EXTENSION,
     client_name,

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 import mcp_types as wire
 
-from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.jsonrpc import Context, invalid_params
 from waybook.transport.mcp.tools import RunTools
 
 RESUME_PLAN: Final = """\

@@ -22,9 +22,16 @@ from waybook.app.request.caller import WORKFLOW_SCHEMA_URI, Answer
 from waybook.app.skills.skill import SKILL_FILE, Skill, SkillFile
 from waybook.core.hidden_characters import FLAG, count_hidden
 from waybook.errors import WaybookError
-from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.jsonrpc import APPS_EXTENSION, APPS_SESSION, compact_json
+from waybook.transport.jsonrpc import (
+    APPS_EXTENSION,
+    APPS_SESSION,
+    Context,
+    code_of,
+    compact_json,
+    error_from_answer,
+    invalid_params,
+)
 
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"

@@ -9,9 +9,8 @@ from typing import Final
 import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
 
-from waybook.transport.errors import Context, hide_internal_errors, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.jsonrpc import APPS_EXTENSION
+from waybook.transport.jsonrpc import APPS_EXTENSION, Context, hide_internal_errors, invalid_params
 from waybook.transport.mcp.conversation_files import ConversationFiles
 from waybook.transport.mcp.direct_calls import ToolServer
 from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult

@@ -24,8 +24,8 @@ from mcp.shared.subscriptions import ServerEvent
 
 from waybook.core.events import RUN, ChangeEvent
 from waybook.store.driver.bus import ALL_TOPICS, Bus, ChangeFeed
-from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import StreamLimiter, ToolGateway
+from waybook.transport.jsonrpc import Context, invalid_params
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.tools import require_tasks
 

@@ -19,9 +19,8 @@ from waybook.app.request.caller import Answer
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Misconfigured, WaybookError
 from waybook.redaction import redact
-from waybook.transport.errors import Context
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.jsonrpc import compact_json
+from waybook.transport.jsonrpc import Context, compact_json
 
 #: `auto` has the tools of `research`, and those of `runs` too once the org has a workflow.
 PROFILES: Final = ("auto", "research", "runs", "all")

@@ -29,7 +29,6 @@ from waybook.app.queries.inbox import (
 from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
 from waybook.run.model import CompiledDag
-from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import (
     PageRequest,
     SubmittedForm,
@@ -46,6 +45,7 @@ from waybook.transport.http.dashboard.texts import (
     to_rich_text,
 )
 from waybook.transport.http.html.layout import safe_return_path
+from waybook.transport.jsonrpc import code_of
 
 DECISION_TEXT = {
     "approve": "approved",

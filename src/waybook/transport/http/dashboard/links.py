@@ -36,7 +36,6 @@ from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, Unauthenticated, WaybookError
 from waybook.integrations.config import Proxies
-from waybook.transport.errors import code_of
 from waybook.transport.http.authentication import is_cross_site_navigation
 from waybook.transport.http.dashboard.inbox import (
     ALREADY_DECIDED_CODES,
@@ -52,6 +51,7 @@ from waybook.transport.http.dashboard.page import PageRequest, error_message, is
 from waybook.transport.http.html.layout import error_page, redirect_page, render_form
 from waybook.transport.http.rate_limits import FailedCredentials, client_address_of
 from waybook.transport.http.responses import http_status
+from waybook.transport.jsonrpc import code_of
 
 _DECISION_LABELS: Final = {
     "approve": "Approve",

@@ -23,9 +23,9 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Scope
 from waybook.core.ids import IdKind, is_mistyped, normalize_id
 from waybook.errors import WaybookError
-from waybook.transport.errors import code_of
 from waybook.transport.http.html.layout import error_reply, read_form, render_form, safe_return_path
 from waybook.transport.http.responses import http_status
+from waybook.transport.jsonrpc import code_of
 
 T = TypeVar("T")
 

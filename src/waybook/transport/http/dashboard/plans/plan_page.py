@@ -34,7 +34,6 @@ from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
 from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import last_heartbeat, latest, shares, stall_threshold, warning
-from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (
     PageRequest,
@@ -44,6 +43,7 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.html.layout import mark_drawing
+from waybook.transport.jsonrpc import code_of
 
 _MAX_MAP_WIDTH: Final = 1250
 _COUNTED_STATUSES: Final = (
