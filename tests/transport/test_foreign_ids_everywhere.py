@@ -228,11 +228,13 @@ def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
     mention = re.compile(
         r'(?:query_params|query|params)\.get(?:list)?\("(\w+)"'
         r'|(?:query_param\(request, |\.(?:query|number)\()"(\w+)"'
+        r"|query\.get\('(\w+)'\)"
     )
     folder = SOURCE / "transport" / "http"
     parameters = {
         word
-        for path in folder.rglob("*.py")
+        for pattern in ("*.py", "*.html")
+        for path in folder.rglob(pattern)
         for pair in mention.findall(path.read_text("utf-8"))
         for word in pair
         if word

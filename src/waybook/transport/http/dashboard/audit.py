@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -44,7 +44,6 @@ from waybook.transport.http.requests import file_headers
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
-MAX_NAME_LENGTH: Final = 120
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
 #: An entry is shown expanded if all its values are at most this long.
@@ -150,34 +149,6 @@ _EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]
 }
 
 
-#: Name and URL of a plan, run, step or job. Without a URL, only the name is shown.
-_Link: TypeAlias = dict[str, str | None]
-
-
-def _subject_link(entry: AuditEntry, names: Names) -> _Link:
-    row = names.get(entry.subject_id)
-    name = _shorten(row.name) if row else entry.subject.replace("_", " ")
-    has_page = entry.subject in {"plan", "run"}
-    url = f"/{entry.subject}s/{row.id if row else entry.subject_id}" if has_page else None
-    return {"name": name, "url": url}
-
-
-def _item_link(entry: AuditEntry, names: Names) -> _Link | None:
-    """Return a link to the step or job that an audit entry is about."""
-    row = item_of(entry, names)
-    if row is None:
-        return None
-    if row.kind == "step":
-        name, url = f"step {row.number}: {row.name}", f"/plans/{row.work_id}/steps/{row.id}"
-    else:
-        name, url = row.name, f"/runs/{row.work_id}/jobs/{row.id}"
-    return {"name": _shorten(name), "url": url}
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
-
-
 def entry_event(entry: AuditEntry) -> str:
     action = entry_details(entry).get("action")
     kind = RUN if entry.subject == RUN else "plan"
@@ -189,7 +160,7 @@ def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
 
     Each change has the name of the changed row, the old value and the new value.
     """
-    every, item = list(changes_in([entry])), _item_link(entry, names)
+    every, item = list(changes_in([entry])), item_of(entry, names)
     details = [
         (name, _display_value(value))
         for name, value in entry_details(entry).items()
@@ -199,7 +170,7 @@ def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
     for change in every[:MAX_CHANGES]:
         row, label = names.get(change.id), ""
         if row is not None and row.kind in {"step", "job"}:
-            label = _shorten(row.name) if row.number is None else str(row.number)
+            label = row.name if row.number is None else str(row.number)
         changes.append((change, label, _display_value(change.old), _display_value(change.new)))
     shown = [value for _, value in details]
     shown += [value for *_, old, new in changes for value in (old, new)]
@@ -211,7 +182,7 @@ def entry_view(entry: AuditEntry, names: Names) -> dict[str, Any]:
         "changes": changes,
         "more": len(every) - len(changes),
         "short": is_brief and len(every) <= _MAX_INLINE_CHANGES,
-        "subject": _subject_link(entry, names),
+        "subject": (entry.subject, entry.subject_id, names.get(entry.subject_id)),
         "item": item,
     }
 
@@ -242,10 +213,7 @@ _DAYS_OFFERED: Final = 7
 async def agent_list(page: PageRequest) -> Response:
     agents, held, cursor = await list_agents(await page.context(), page.query("behind"))
     return await page.render(
-        "agents",
-        agents=agents,
-        held=held,
-        **page.list_links("behind", cursor),
+        "agents", agents=agents, held=held, **page.list_links("behind", cursor)
     )
 
 
@@ -288,6 +256,6 @@ def _activity_row(entry: AuditEntry, activity: AgentActivity) -> dict[str, Any]:
         "what": entry_event(entry),
         "status": "failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
         "comment": f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
-        "item": _item_link(entry, activity.names),
-        "subject": _subject_link(entry, activity.names),
+        "item": item_of(entry, activity.names),
+        "subject": (entry.subject, entry.subject_id, activity.names.get(entry.subject_id)),
     }

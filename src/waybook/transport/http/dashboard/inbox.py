@@ -1,8 +1,6 @@
 """Inbox page: cards of pending reviews, awaited feedback and failed stages, and their forms.
 
-Overdue reviews come first.
-
-The forms work with and without JavaScript.
+Overdue reviews come first. The forms work with and without JavaScript.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +52,6 @@ DECISION_TEXT = {
     "reject": "rejected; the plan failed",
 }
 PREVIEW_LENGTH: Final = 240
-
 
 #: Values that the templates show on the card of a review or of a stage that awaits feedback.
 Card: TypeAlias = dict[str, Any]
@@ -159,16 +156,6 @@ STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
     "enter your feedback on the stage; it is passed on to the next stage"
 )
 _MAX_ITEM_LENGTH: Final = 64
-REASONS: Final = {
-    "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
-    "NOT_FOUND": "not found in this org",
-    "PLAN_TERMINAL": "the plan is closed",
-    "RATE_LIMITED": "too many requests; try again in a moment",
-    "BUSY": "the server is busy; try again",
-    "DISK_FULL": "the disk of the database is full; tell the operator",
-    "UNAVAILABLE": "the database is not reachable; try again",
-}
-_DEFAULT_REASON: Final = "refused; open the plan to see its status"
 
 
 async def inbox_page(page: PageRequest) -> Response:
@@ -309,19 +296,16 @@ async def _approve(page: PageRequest, review_id: str) -> str:
     return f"{review.id}:{code_of(answer)}" if answer.is_error else review.id
 
 
-async def _outcome(page: PageRequest, selected: str) -> dict[str, str]:
+async def _outcome(page: PageRequest, selected: str) -> Card:
     review_id, _, code = selected.partition(":")
     try:
         review = await _read_review(page, review_id)
     except WaybookError as failure:
-        reason = REASONS.get(failure.code, _DEFAULT_REASON)
-        return {"name": "Unknown review", "plan_id": "", "decided": "", "error": reason}
-    decided = DECISION_TEXT[review.decision] if review.decision else ""
-    earlier = f"already decided: {review.decided_by} {decided}"
-    error = earlier if decided else REASONS.get(code, _DEFAULT_REASON)
+        return {"name": "Unknown review", "plan_id": "", "decided": "", "code": failure.code}
     return {
         "name": f"{review.plan_name}, step {review.step_order}",
         "plan_id": review.plan_id,
-        "decided": decided,
-        "error": error if code else "",
+        "decided": DECISION_TEXT[review.decision] if review.decision else "",
+        "by": review.decided_by,
+        "code": code,
     }

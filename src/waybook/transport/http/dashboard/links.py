@@ -4,11 +4,10 @@ Chat services and mail filters open links to preview them, so opening a link cha
 the form on the page decides a review or gives feedback.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.accounts.lookup import AccessLink, LinkKind, find_link, link_decider, link_reader
@@ -39,6 +38,7 @@ from waybook.integrations.config import Proxies
 from waybook.transport.http.authentication import is_cross_site_navigation
 from waybook.transport.http.dashboard.inbox import (
     ALREADY_DECIDED_CODES,
+    DECISION_TEXT,
     FEEDBACK_REQUIRED_MESSAGE,
     STAGE_FEEDBACK_REQUIRED_MESSAGE,
     Card,
@@ -53,12 +53,6 @@ from waybook.transport.http.rate_limits import FailedCredentials, client_address
 from waybook.transport.http.responses import http_status
 from waybook.transport.jsonrpc import code_of
 
-_DECISION_LABELS: Final = {
-    "approve": "Approve",
-    "modify": "Request changes",
-    "skip": "Skip step",
-    "reject": "Reject and fail the plan",
-}
 #: Agents wrote the texts of a snapshot, so browsers must not run or load anything in it.
 _SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
@@ -69,7 +63,6 @@ _SNAPSHOT_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
 }
-
 
 #: Returns the link whose secret is in the path of a request.
 FindLink: TypeAlias = Callable[[PageRequest, LinkKind], Awaitable[AccessLink]]
@@ -108,96 +101,64 @@ def _context(page: PageRequest, link: AccessLink) -> RequestContext:
     return RequestContext(services=page.dispatcher.services, caller=link_reader(link))
 
 
-def _render(
-    request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
-) -> Response:
-    reason = _reason_unusable(link)
-    values, code = {**shown, "link": link, "reason": reason}, HTTPStatus.GONE if reason else status
-    return _private(render_form(request, name, values, status_code=code))
+async def link_page(kind: LinkKind, find: FindLink, page: PageRequest) -> Response:
+    """Show a review or a completed stage, and decide or give feedback with the submitted form."""
+    request, is_review = page.request, kind is LinkKind.REVIEW
+    if is_cross_site_navigation(request):
+        # After a link on another site, the browser sends no session cookie. It sends the cookie
+        # when our own page redirects it to the same URL.
+        return _private(redirect_page(request, request.url.path))
+    decision = page.path("decision") if is_review else ""
+    if is_review and decision not in DECISION_TEXT:
+        raise NotFound("there is no such decision; open the link in the message again")
+    link = await find(page, kind)
+    page.dispatcher.require_capacity(link_reader(link))
+    feedback = (await page.form()).text("feedback") if page.is_post else ""
+    typed, status, reason = typed_input(feedback), HTTPStatus.OK, _reason_unusable(link)
+    if page.is_post and not reason:
+        typed, status = await _submit(page, link, decision, feedback)
+        if status == HTTPStatus.OK:
+            return redirect(request.url.path)
+    shown: Card = {"link": link, "reason": reason, "decision": decision}
+    if not reason:
+        read = _review_values if is_review else _stage_values
+        shown |= await read(_context(page, link), link, typed, status)
+        shown["base"] = request.url.path.rpartition("/")[0]
+    template, code = "action_link" if is_review else "feedback_link", reason and HTTPStatus.GONE
+    return _private(render_form(request, template, shown, status_code=code or status))
 
 
 async def _submit(
-    page: PageRequest,
-    link: AccessLink,
-    tool: str,
-    arguments: Mapping[str, object],
-    feedback: str,
-    needed: str,
-) -> tuple[Card, HTTPStatus] | None:
-    """Call a tool with a submitted form. Return None, or the form and a status if it was refused.
-
-    If `needed` is not empty, the form must have feedback. If the feedback is missing, `needed` is
-    the error message.
-    """
+    page: PageRequest, link: AccessLink, decision: str, feedback: str
+) -> tuple[Card, HTTPStatus]:
+    """Call the tool with a submitted form. Return the form, and OK or why it was refused."""
+    needed = STAGE_FEEDBACK_REQUIRED_MESSAGE
+    tool, arguments = "submit_stage_feedback", {"runId": link.run_id, "stageSlug": link.stage}
+    if decision:
+        needed = FEEDBACK_REQUIRED_MESSAGE if decision == "modify" else ""
+        named = {"planId": link.plan_id, "reviewId": link.review_id}
+        tool, arguments = "submit_user_decision", {**named, "decision": decision}
     if needed and not feedback.strip():
         return typed_input(feedback, needed), HTTPStatus.BAD_REQUEST
+    if feedback.strip():
+        arguments["feedback"] = feedback
     answer = await page.dispatcher.dispatch(link_decider(link), tool, arguments)
     if not answer.is_error:
-        return None
+        return typed_input(feedback), HTTPStatus.OK
     if code_of(answer) in ALREADY_DECIDED_CODES:
         return typed_input(feedback), HTTPStatus.CONFLICT
     return typed_input(feedback, error_message(answer)), HTTPStatus.BAD_REQUEST
 
 
-async def action_link_page(find: FindLink, page: PageRequest) -> Response:
-    """Show a review, and decide it when the form is submitted."""
-    if is_cross_site_navigation(page.request):
-        # After a link on another site, the browser sends no session cookie. It sends the cookie
-        # when our own page redirects it to the same URL.
-        return _private(redirect_page(page.request, page.request.url.path))
-    decision = page.path("decision")
-    if decision not in _DECISION_LABELS:
-        raise NotFound("there is no such decision; open the link in the message again")
-    link = await find(page, LinkKind.REVIEW)
-    page.dispatcher.require_capacity(link_reader(link))
-    typed, status = typed_input(), HTTPStatus.OK
-    if page.is_post:
-        feedback = (await page.form()).text("feedback")
-        if not _reason_unusable(link):
-            arguments = {"planId": link.plan_id, "reviewId": link.review_id, "decision": decision}
-            more = {"feedback": feedback} if feedback.strip() else {}
-            needed = FEEDBACK_REQUIRED_MESSAGE if decision == "modify" else ""
-            refused = await _submit(
-                page, link, "submit_user_decision", {**arguments, **more}, feedback, needed
-            )
-            if refused is None:
-                return redirect(page.request.url.path)
-            typed, status = refused
-    card = None
-    if not _reason_unusable(link):
-        ctx = _context(page, link)
-        review = await read_review(ctx, link.review_id or "")
-        evidence = (await read_evidence(ctx, [review.id]))[review.id]
-        card = decision_card(review, evidence, typed, too_late=status != HTTPStatus.OK)
-    shown = {
-        "card": card,
-        "decision": decision,
-        "labels": _DECISION_LABELS,
-        "base": page.request.url.path.rpartition("/")[0],
-        "now": card["review"].now if card else None,
-    }
-    return _render(page.request, "action_link", link, shown, status)
+async def _review_values(ctx: RequestContext, link: AccessLink, typed: Card, status: int) -> Card:
+    review = await read_review(ctx, link.review_id or "")
+    evidence = (await read_evidence(ctx, [review.id]))[review.id]
+    card = decision_card(review, evidence, typed, too_late=status != HTTPStatus.OK)
+    return {"card": card, "now": review.now}
 
 
-async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
-    """Show a completed stage, and give feedback on it when the form is submitted."""
-    if is_cross_site_navigation(page.request):
-        return _private(redirect_page(page.request, page.request.url.path))
-    link = await find(page, LinkKind.FEEDBACK)
-    page.dispatcher.require_capacity(link_reader(link))
-    words, status = (await page.form()).text("feedback") if page.is_post else "", HTTPStatus.OK
-    if _reason_unusable(link):
-        return _render(page.request, "feedback_link", link, {}, status)
-    typed = typed_input(words)
-    if page.is_post:
-        arguments = {"runId": link.run_id, "stageSlug": link.stage, "feedback": words}
-        refused = await _submit(
-            page, link, "submit_stage_feedback", arguments, words, STAGE_FEEDBACK_REQUIRED_MESSAGE
-        )
-        if refused is None:
-            return redirect(page.request.url.path)
-        typed, status = refused
-    ctx, run_id, slug = _context(page, link), link.run_id or "", link.stage or ""
+async def _stage_values(ctx: RequestContext, link: AccessLink, typed: Card, status: int) -> Card:
+    run_id, slug = link.run_id or "", link.stage or ""
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     pending, stage = await read_pending_stage(ctx, run_id, slug), detail.run.stages[slug]
     (documents,) = await read_stage_documents(ctx, [pending])
@@ -206,12 +167,10 @@ async def feedback_link_page(find: FindLink, page: PageRequest) -> Response:
     if stage.feedback is not None:
         given = stage.feedback_by, "gave feedback", stage.feedback_at, stage.feedback
         card["outcome"] = outcome_of(*given, too_late=status == HTTPStatus.CONFLICT)
-    shown = {"card": card, "is_canceled": detail.run.canceled_at is not None, "now": detail.now}
-    return _render(page.request, "feedback_link", link, shown, status)
+    return {"card": card, "is_canceled": detail.run.canceled_at is not None, "now": detail.now}
 
 
 async def share_page(page: PageRequest) -> Response:
-    """Create and revoke links to snapshots of a plan."""
     plan_id, ctx = page.path("plan_id"), await page.context()
     link, error, days, status = None, None, str(DEFAULT_DAYS), 200
     if page.is_post:

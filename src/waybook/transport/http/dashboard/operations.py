@@ -4,7 +4,6 @@ A token is shown only once, in the response to the form that created it.
 """
 
 import asyncio
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -95,7 +94,6 @@ async def calls_page(page: PageRequest) -> Response:
 
 
 async def cost_page(page: PageRequest) -> Response:
-    """Show tokens and cost by day, by plan or run, by agent and by model."""
     costs = await count_costs(await page.context())
     # The bars show the cost of each day or, if no day has a cost, the tokens of each day.
     by_cost = any(usage.cost_micros for usage in costs.days.values())
@@ -106,21 +104,6 @@ async def cost_page(page: PageRequest) -> Response:
 
 
 _MAX_TOKEN_DAYS: Final = 3_650
-CONFIRMATIONS: Final = {
-    "revoke": "Token revoked.",
-    "policy": "Review policy saved.",
-    "add_user": "User added. Create a token for them next.",
-    "scopes": "Permissions saved.",
-    "disable": "User disabled.",
-    "enable": "User enabled.",
-}
-_SCOPE_LABELS: Final[Mapping[Scope, str]] = {
-    Scope.PLAN_READ: "read",
-    Scope.PLAN_WRITE: "work on plans",
-    Scope.RUN_WRITE: "work on runs",
-    Scope.REVIEW: "decide reviews",
-    Scope.ADMIN: "administer the org (includes users and tokens)",
-}
 
 
 async def tokens_page(page: PageRequest) -> Response:
@@ -144,8 +127,7 @@ async def tokens_page(page: PageRequest) -> Response:
         members=members,
         shown=shown,
         typed=typed,
-        note=CONFIRMATIONS.get(page.request.query_params.get("done", "")),
-        may=_SCOPE_LABELS,
+        scopes=[*Scope],
         usual=DEFAULT_SCOPES,
         days=DEFAULT_DAYS,
         counting=lambda token: is_active(token, members.now),

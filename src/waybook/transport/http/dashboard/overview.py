@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -17,9 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
 from waybook.app.queries.search import (
     ArtifactRow,
-    HitKind,
     SearchGroup,
-    SearchHit,
     read_research_item,
     search_everything,
 )
@@ -40,7 +38,6 @@ from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.texts import to_rich_text
-from waybook.transport.http.html.layout import run_document_url
 from waybook.transport.http.responses import set_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
@@ -51,11 +48,6 @@ _COOKIE_SECONDS: Final = 180 * 86_400
 #: Format of the cookie: two times in seconds since 1970. The list of finished work that was last
 #: shown began at the first time, and it was shown at the second time.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
-CONFIRMATIONS: Final = {
-    "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
-    "retry": "The failed work can be claimed again.",
-    "cancel": "Canceled. Everything that was stored stays readable.",
-}
 
 
 async def overview_page(page: PageRequest, refused: Answer | None = None) -> Response:
@@ -79,7 +71,6 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
         decision_text=DECISION_TEXT,
         gist=markdown_gist,
         refused=error_message(refused) if refused else None,
-        note=CONFIRMATIONS.get(params.get("done", "")),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
@@ -196,35 +187,6 @@ async def run_list(page: PageRequest) -> Response:
 _MAX_HITS: Final = 10
 _MAX_OPTIONS: Final = 4
 
-HEADINGS: Final = {
-    HitKind.PLAN: "Plans",
-    HitKind.RUN: "Runs",
-    HitKind.STEP: "Steps",
-    HitKind.RESULT: "Results",
-    HitKind.DOCUMENT: "Documents",
-    HitKind.RESEARCH: "Research",
-    HitKind.WORKFLOW: "Workflows",
-}
-
-
-#: Names and paths of the commands of the palette.
-COMMANDS: Final = (
-    ("Go to overview", "/"),
-    ("Go to inbox", "/inbox"),
-    ("Open plan list", "/plans"),
-    ("Open run list", "/runs"),
-    ("Create a plan", "/plans/new"),
-    ("Start a run", "/runs/new"),
-    ("Open workflows", "/dags"),
-    ("Open outputs", "/outputs"),
-    ("Open agents", "/agents"),
-    ("Open cost", "/cost"),
-    ("Open audit", "/audit"),
-    ("Open tool calls", "/calls"),
-    ("Open server health", "/health"),
-    ("Manage users and tokens", "/tokens"),
-)
-
 
 async def search_page(page: PageRequest) -> Response:
     text, error = page.query("q") or "", None
@@ -247,37 +209,18 @@ async def search_page(page: PageRequest) -> Response:
         text=text,
         groups=groups,
         error=error,
-        headings=HEADINGS,
-        url_of=_hit_url,
-        commands=[item for item in COMMANDS if _is_match(item[0], text)] if is_palette else (),
+        is_match=_is_match,
         everything=f"/search?{urlencode({'q': text})}" if text else "/search",
     )
 
 
 async def research_page(page: PageRequest) -> Response:
-    """Show a stored artifact or source."""
     item, sources = await read_research_item(await page.context(), page.path("research_id"))
     artifact = item if isinstance(item, ArtifactRow) else None
     content = to_rich_text(artifact.content) if artifact else None
     return await page.render(
         "research", item=item, artifact=artifact, sources=sources, content=content
     )
-
-
-def _hit_url(hit: SearchHit) -> str:
-    if hit.kind is HitKind.DOCUMENT and hit.run_id and hit.resource_id:
-        return run_document_url(hit.run_id, hit.resource_id)
-    step = f"/plans/{hit.plan_id}/steps/{hit.step_id}"
-    return {
-        HitKind.PLAN: f"/plans/{hit.id}",
-        HitKind.RUN: f"/runs/{hit.id}",
-        HitKind.STEP: step,
-        HitKind.RESULT: f"{step}#result",
-        # Link to the job that produced the document, because the document may have no page.
-        HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
-        HitKind.RESEARCH: f"/research/{hit.id}",
-        HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",
-    }[hit.kind]
 
 
 def _is_match(name: str, text: str) -> bool:

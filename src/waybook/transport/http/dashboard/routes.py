@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.routing import Route
 
+from waybook.app.accounts.lookup import LinkKind
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
@@ -99,8 +100,8 @@ def dashboard_routes(
     snapshot = f"{SHARED_PATH}/{{snapshot}}"
     # The first match wins, so paths that end in `new` come before paths that end in an id.
     first: dict[str, Handler] = {
-        f"{action}/{FEEDBACK_ACTION}": partial(links.feedback_link_page, find),
-        f"{action}/{{decision}}": partial(links.action_link_page, find),
+        f"{action}/{FEEDBACK_ACTION}": partial(links.link_page, LinkKind.FEEDBACK, find),
+        f"{action}/{{decision}}": partial(links.link_page, LinkKind.REVIEW, find),
         "/plans/new": partial(work_actions.new_plan_page, data_dir),
         "/runs/new": work_actions.start_run_page,
     }

@@ -21,7 +21,6 @@ MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
 
-
 _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 
 

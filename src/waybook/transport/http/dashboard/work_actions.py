@@ -59,7 +59,6 @@ from waybook.transport.http.dashboard.page import (
     redirect,
 )
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
-from waybook.transport.http.dashboard.runs.run_page import reason_for_no_forecast
 from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import http_status
 
@@ -124,12 +123,7 @@ async def copy_page(kind: str, page: PageRequest) -> Response:
             return redirect(f"/{kind}s/{answer.body[f'{kind}Id']}")
         error, status = error_message(answer), error_status(answer)
     return await page.render(
-        "copy",
-        status=status,
-        kind=kind,
-        source=source,
-        name=name,
-        error=error,
+        "copy", status=status, kind=kind, source=source, name=name, error=error
     )
 
 
@@ -159,7 +153,7 @@ async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> 
         "models": None,
         "work": f"{len(left)} of {len(steps)} steps" if chosen in points else None,
         "forecast": steps_forecast(left, detail.finished_steps),
-        "no_forecast_reason": "too few finished steps so far.",
+        "preview": None,
     }
 
 
@@ -197,7 +191,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
         **source,
         "work": f"{preview.total.jobs_text} in {stages} stage{'' if stages == 1 else 's'}",
         "forecast": preview.forecast,
-        "no_forecast_reason": reason_for_no_forecast(preview),
+        "preview": preview,
     }
 
 
@@ -414,7 +408,6 @@ async def start_run_page(page: PageRequest) -> Response:
         max_jobs=MAX_JOBS,
         error=error,
         preview=preview,
-        no_forecast_reason=reason_for_no_forecast(preview) if preview else "",
     )
 
 

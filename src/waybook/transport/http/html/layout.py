@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from waybook.app.queries.audit import event_label
 from waybook.core.durations import format_age, format_duration
 from waybook.core.hidden_characters import escape_hidden_in_html
 from waybook.core.usage import format_cost
@@ -107,60 +108,6 @@ PAGE_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "same-origin",
 }
-
-_ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
-
-
-def icon(name: str) -> Markup:
-    drawn = Markup(
-        '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
-    )
-    return drawn.format(f"M0 0{_ICONS.get(name) or symbol_for(name).icon}")
-
-
-def status_badge(name: str, *, word: str = "") -> Markup:
-    drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
-    return drawn.format(name, icon(name), word or symbol_for(name).label)
-
-
-def status_mark(name: str) -> Markup:
-    mark = symbol_for(name)
-    return Markup(
-        '<span class="mark" data-status="{}" role="img" aria-label="{}" title="{}">{}</span>'
-    ).format(name, mark.label, mark.label, mark.symbol)
-
-
-_JOB_BADGES: Final = {
-    "processing": ("in_progress", "in progress"),
-    "retrying": ("pending", "retrying"),
-    "waiting": ("pending", "waiting"),
-    "retry_loop_failed": ("failed", "failed, no attempts left"),
-    "superseded": ("skipped", "superseded"),
-}
-
-
-def job_badge(status: str) -> Markup:
-    name, word = _JOB_BADGES.get(status, (status, ""))
-    return status_badge(name, word=word)
-
-
-def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the age of a time as HTML, with the exact time on hover."""
-    return _time(at, now, format_age(at, now)) if at else Markup("")
-
-
-def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    attribute = Markup(" data-elapsed")
-    return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
-
-
-def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = None) -> Markup:
-    exact = at.astimezone(UTC)
-    tag = Markup('<time datetime="{}" data-age="{}"{} title="{}">{}</time>')
-    age = round((now - at).total_seconds())
-    title = f"{exact:%Y-%m-%d %H:%M:%S} UTC"
-    return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
-
 
 #: The marks around fragments contain this random text, so that no stored text can contain a mark.
 _NONCE: Final = secrets.token_hex(8)
@@ -289,12 +236,9 @@ def finish_rendering(
 
 _TEMPLATE_HELPERS: Final = (
     asset_url,
-    icon,
-    status_badge,
-    status_mark,
-    job_badge,
-    time_tag,
-    elapsed_tag,
+    symbol_for,
+    event_label,
+    format_age,
     format_duration,
     format_cost,
     fragment,
@@ -307,7 +251,6 @@ _TEMPLATE_HELPERS: Final = (
     session_label,
 )
 
-
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(str(files("waybook.transport.http.html").joinpath("templates"))),
     autoescape=True,
@@ -316,6 +259,7 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
+TEMPLATES.globals["UTC"] = UTC
 TEMPLATES.filters["urlquote"] = partial(quote, safe="")
 # Make the macros global, because a page part that is rendered alone cannot import them.
 _PARTS: Final = vars(TEMPLATES.get_template("parts.html").module)
@@ -433,25 +377,6 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 
 _PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
-_TITLES: Final = {
-    HTTPStatus.BAD_REQUEST: "Bad request",
-    HTTPStatus.UNAUTHORIZED: "Please sign in",
-    HTTPStatus.FORBIDDEN: "You don't have access",
-    HTTPStatus.NOT_FOUND: "Page not found",
-    HTTPStatus.METHOD_NOT_ALLOWED: "Method not allowed",
-    HTTPStatus.CONFLICT: "This has already changed",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Internal error",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Database unavailable",
-}
-_HINTS: Final = {
-    HTTPStatus.NOT_FOUND: "Check the URL. You may not have access to this item.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Your org sent too many requests. "
-    "Nothing was lost; try again in a second.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "See the server log for details. "
-    "Acknowledged changes are saved; anything else was rolled back.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Acknowledged changes are saved. Try again in a moment.",
-}
 
 
 def wants_html(request: Request) -> bool:
@@ -468,9 +393,8 @@ def error_page(
     retried = request.method == "GET" and may_help
     text = message[:1].upper() + message[1:]
     view = {
-        "title": _TITLES.get(status, "Request failed"),
+        "status": int(status),
         "message": text if text.endswith((".", "!", "?")) else f"{text}.",
-        "hint": _HINTS.get(status, ""),
         "retry_url": str(request.url.replace(scheme="", netloc="")) if retried else None,
     }
     shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}

@@ -11,12 +11,11 @@ from markupsafe import Markup
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from waybook.app.queries.audit import event_label, step_title
+from waybook.app.queries.audit import step_title
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.inbox import ReviewEvidence, read_evidence
 from waybook.app.queries.plans.plan import (
     PAGE_SIZE,
-    HistoryEntry,
     PlanDetail,
     PlanInclude,
     StepStatusChange,
@@ -32,7 +31,7 @@ from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
-from waybook.plan.model import MODIFIABLE, Step, StepStatus
+from waybook.plan.model import MODIFIABLE, Step
 from waybook.plan.progress import last_heartbeat, latest, shares, stall_threshold, warning
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (
@@ -46,14 +45,6 @@ from waybook.transport.http.html.layout import mark_drawing
 from waybook.transport.jsonrpc import code_of
 
 _MAX_MAP_WIDTH: Final = 1250
-_COUNTED_STATUSES: Final = (
-    StepStatus.COMPLETED,
-    StepStatus.SKIPPED,
-    StepStatus.IN_PROGRESS,
-    StepStatus.AWAITING_INPUT,
-    StepStatus.FAILED,
-    StepStatus.PENDING,
-)
 #: Width of the timeline of steps, in units of the SVG drawing.
 WIDTH: Final = 1000
 _MIN_SEGMENT_WIDTH: Final = 4
@@ -80,13 +71,12 @@ def plan_content(
     detail: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> dict[str, Any]:
     """Return the template values of a plan page, without those that every page has."""
-    plan, review, counts = detail.plan, detail.review_record, detail.progress.counts
+    plan, review = detail.plan, detail.review_record
     step = focus_step(plan)
     center = box_of(detail.lane, step.id) if step else None
     return {
         "detail": detail,
         "plan": plan,
-        "counts": {str(s): counts[s] for s in _COUNTED_STATUSES if counts.get(s)},
         "stalled": [
             (step, gap, last_heartbeat(step), stall_threshold(plan, step, detail.stall_threshold))
             for step, gap in detail.stalled
@@ -101,7 +91,6 @@ def plan_content(
             (share, warning(share))
             for share in (shares(plan.budget, plan.usage) if plan.budget else ())
         ],
-        "history": history_lines(detail.history),
         "modifiable": plan.status in MODIFIABLE,
     }
 
@@ -122,18 +111,6 @@ def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
         row = {"page": start // width + 1, "first": start + 1, "last": start + len(shown)}
         rows.append({**row, "paths": drawn})
     return rows
-
-
-def history_lines(entries: Iterable[HistoryEntry]) -> list[tuple[HistoryEntry, str]]:
-    lines = []
-    for entry in entries:
-        what = event_label(entry.event, entry.action)
-        if entry.decision is not None:
-            what = f"decided a review: {entry.decision}"
-        elif entry.step_order is not None:
-            what = what.replace("a step", f"step {entry.step_order}")
-        lines.append((entry, what))
-    return lines
 
 
 def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[str, Any]:
@@ -190,7 +167,6 @@ async def plan_history(page: PageRequest) -> Response:
 
 
 Modification: TypeAlias = dict[str, object]
-
 
 #: Submitted form that is shown again, with an error or with a preview of the change.
 FormReply: TypeAlias = dict[str, Any]

@@ -45,7 +45,6 @@ from waybook.transport.http.dashboard.plans.plan_page import (
     build_timeline,
     field_text,
     form_reply,
-    history_lines,
     modification_arguments,
     moved,
     refused_form,
@@ -72,7 +71,6 @@ ACTIONS: Final = {
 }
 _SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
 NEW: Final = "new"
-
 
 #: Values of the form for a condition. A form with `text` cannot express its condition.
 _ConditionForm: TypeAlias = dict[str, Any]
@@ -328,7 +326,6 @@ async def _render(
             )
             for stored in detail.research
         ],
-        history=history_lines(detail.history),
         modifiable=plan.status in MODIFIABLE,
         condition_forms=condition_forms(detail, reply),
         reply=reply,

@@ -11,15 +11,8 @@ from urllib.parse import quote
 from markupsafe import Markup
 from starlette.responses import Response
 
-from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.forecast import StartPreview
-from waybook.app.queries.runs.run import (
-    DocumentListItem,
-    RunDetail,
-    RunInclude,
-    read_run_detail,
-)
+from waybook.app.queries.runs.run import DocumentListItem, RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.core.durations import format_duration
@@ -27,12 +20,7 @@ from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.transport.http.dashboard.inbox import feedback_card
-from waybook.transport.http.dashboard.page import (
-    PageRequest,
-    error_message,
-    error_status,
-    redirect,
-)
+from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
 
 _MAX_CELL_DOCUMENTS: Final = 3
@@ -64,15 +52,6 @@ _CELL_STATUSES: Final = {
 View: TypeAlias = dict[str, Any]
 
 
-def reason_for_no_forecast(preview: StartPreview) -> str:
-    if preview.total.known is None:
-        return "the number of jobs is not known in advance."
-    if preview.runs:
-        s = "" if preview.runs == 1 else "s"
-        return f"only {preview.runs} completed run{s} of this workflow so far."
-    return "no completed runs of this workflow yet."
-
-
 def _current_stages(detail: RunDetail) -> frozenset[str]:
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
@@ -102,7 +81,6 @@ def stage_views(detail: RunDetail) -> list[View]:
 
 
 def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
-    """Return a stage with the steps of one page."""
     report = detail.stage_report(slug)
     steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
     return _stage(detail, report, _Cells(detail), steps, is_current=True)
@@ -302,10 +280,6 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
     return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars, "paths": paths}
 
 
-CONFIRMATIONS: Final = {
-    "retry": "Failed jobs were reset and can be claimed again.",
-    "regenerate": "Regeneration queued.",
-}
 #: Hidden fields that distinguish the forms of a page.
 _FORM_PLACES: Final = ("stage", "step", "document", "following")
 
@@ -359,15 +333,5 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
         map_svg=Markup(mark_drawing(svg)),  # noqa: S704
         timeline=run_timeline(detail),
         input_text=text,
-        history=[
-            (event, event_label(event.event, event.action, RUN))
-            for event in reversed(detail.history)
-        ],
         refused=error_message(refused) if refused else None,
-        note=confirmation(page),
     )
-
-
-def confirmation(page: PageRequest) -> str | None:
-    """Return the note after a submitted form."""
-    return CONFIRMATIONS.get(page.request.query_params.get("done", ""))

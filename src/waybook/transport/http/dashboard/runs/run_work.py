@@ -19,7 +19,7 @@ from waybook.app.queries.runs.run_work import (
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.run.model import step_id
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.dashboard.runs.run_page import confirmation, run_timeline, stage_view
+from waybook.transport.http.dashboard.runs.run_page import run_timeline, stage_view
 from waybook.transport.http.dashboard.texts import compare_texts, document_html
 from waybook.transport.http.html.layout import (
     from_segment,
@@ -70,7 +70,6 @@ async def step_page(page: PageRequest) -> Response:
         before=graph.steps[graph.order[place - 1]] if place else None,
         after=graph.steps[graph.order[place + 1]] if place < last else None,
         page_url=lambda number: f"{path}?page={number}#jobs",
-        note=confirmation(page),
     )
 
 
@@ -93,7 +92,6 @@ async def job_page(page: PageRequest) -> Response:
         is_failed=JobStatus(job.status) in FAILED_JOB,
         materials=None if is_rendering else await read_job_context(ctx, run.id, job.id),
         max_inputs=MAX_INPUTS_LISTED,
-        note=confirmation(page),
     )
 
 
@@ -112,7 +110,6 @@ async def stage_page(page: PageRequest) -> Response:
         stage=stage,
         page=number,
         pages=_page_count(stage["total"], STEPS_PER_PAGE),
-        note=confirmation(page),
     )
 
 
@@ -149,7 +146,6 @@ async def documents_page(page: PageRequest) -> Response:
         documents=detail.documents[first : first + _DOCUMENTS_PER_PAGE],
         page=number,
         pages=pages,
-        note=confirmation(page),
     )
 
 
@@ -197,7 +193,6 @@ async def document_page(page: PageRequest) -> Response:
         other=sheet.other,
         omitted=text.length - len(text.markdown),
         **content,
-        note=confirmation(page),
     )
 
 
