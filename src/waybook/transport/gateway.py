@@ -3,10 +3,10 @@
 from asyncio import get_running_loop
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from starlette.requests import Request
@@ -140,6 +140,21 @@ def request_state(request: Request | None) -> Mapping[str, Any]:
     return request.scope.get("state", {}) if request is not None else {}
 
 
+_Key = TypeVar("_Key")
+
+
+@contextmanager
+def counting(counts: Counter[_Key], key: _Key) -> Iterator[None]:
+    """Count the key once more within the block. A key that is no longer counted is removed."""
+    counts[key] += 1
+    try:
+        yield
+    finally:
+        counts[key] -= 1
+        if not counts[key]:
+            del counts[key]
+
+
 #: Seconds that a client should wait after it was refused another change stream.
 _RETRY_SECONDS: Final = 30
 
@@ -162,12 +177,5 @@ class StreamLimiter:
             )
         return None
 
-    @contextmanager
-    def acquire(self, org_id: UUID) -> Iterator[None]:
-        self._open[org_id] += 1
-        try:
-            yield
-        finally:
-            self._open[org_id] -= 1
-            if not self._open[org_id]:
-                del self._open[org_id]
+    def acquire(self, org_id: UUID) -> AbstractContextManager[None]:
+        return counting(self._open, org_id)

@@ -7,7 +7,7 @@ import asyncio
 import re
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -271,10 +271,6 @@ CHECKED_HEADERS: Final = frozenset(
 )
 
 _RawHeader: TypeAlias = tuple[bytes, bytes]
-_ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
-
-
-_BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
 
 
 class CheckedHeaders(NamedTuple):
@@ -302,14 +298,13 @@ _cached_check: Final = lru_cache(maxsize=_MAX_CACHED)(check_headers)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPipeline:
-    """ASGI app that checks every request before another app or handler gets it."""
+    """ASGI app that checks every request before another app or the MCP endpoint gets it."""
 
     app: ASGIApp
     hosts: AllowedHosts
     gate: AuthGate | None = None
     pace: RequestThrottle | None = None
-    handlers: Mapping[str, _BodyHandler] = field(default_factory=dict)
-    on_error: _ErrorHandler | None = None
+    mcp: McpEndpoint | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -323,9 +318,9 @@ class RequestPipeline:
         raw = strip_headers(scope["headers"])
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
-        handler = self.handlers.get(path) if method == "POST" else None
-        # Cache only checks for the paths of handlers, because clients can invent any other path.
-        is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
+        mcp = self.mcp if method == "POST" and path in _MCP_PATHS else None
+        # Cache only checks for the paths of MCP, because clients can invent any other path.
+        is_cached = mcp is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = _cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)
         scope = {
@@ -339,43 +334,30 @@ class RequestPipeline:
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.unverified = request
-        if handler is not None and FAULT in scope["state"]:
+        if mcp is not None and FAULT in scope["state"]:
             refusal = None
         elif self.gate and self.pace and signed_in_caller(request) is None:
             refusal = await self.pace.anonymous_refusal(request) or refusal
         if refusal is not None:
             await refusal(scope, receive, respond)
-        elif self.pace is None:
-            await self._handle(request, handler, checked, respond)
-        else:
-            await self._throttle(self.pace, request, handler, checked, respond)
-
-    async def _throttle(
-        self,
-        pace: RequestThrottle,
-        request: Request,
-        handler: _BodyHandler | None,
-        checked: CheckedHeaders,
-        respond: ResponseSend,
-    ) -> None:
-        org_id, limiter = await pace.slot_of(request)
-        if org_id is None:
-            await self._handle(request, handler, checked, respond)
+            return
+        org_id, limiter = await self.pace.slot_of(request) if self.pace else (None, None)
+        if org_id is None or limiter is None:
+            await self._handle(request, mcp, checked.body_refusal, respond)
             return
         async with limiter.slot(org_id) as release:
             respond.release = release
             setattr(request.state, RELEASE_SLOT, release)
-            await self._handle(request, handler, checked, respond)
+            await self._handle(request, mcp, checked.body_refusal, respond)
 
     async def _handle(
         self,
         request: Request,
-        handler: _BodyHandler | None,
-        checked: CheckedHeaders,
+        mcp: McpEndpoint | None,
+        body: Response | bytes | None,
         respond: ResponseSend,
     ) -> None:
         scope, receive = request.scope, request.receive
-        body: Response | bytes | None = checked.body_refusal
         exchange = exchange_of(scope)
         if body is None and exchange is not None:
             body = exchange.take_body(MESSAGE_LIMIT)
@@ -387,17 +369,17 @@ class RequestPipeline:
         if isinstance(body, Response):
             await body(scope, receive, respond)
             return
-        if handler is None:
+        if mcp is None:
             await self.app(scope, replay_body(body, receive), respond)
             return
         is_large = len(body) >= BODY_BYTES_PER_CALL
         if self.pace and is_large and declared_size(scope["headers"]) is None:
             await self.pace.admit(request, len(body))
         try:
-            await handler(request, body, respond)
+            await mcp.handle(request, body, respond)
         except Exception as error:
-            if self.on_error is not None and not respond.is_started:
-                response = await self.on_error(request, error)
+            if not respond.is_started:
+                response = await _internal_error(request, error)
                 await response(scope, receive, respond)
             raise
 
@@ -438,11 +420,4 @@ def build_app(  # noqa: PLR0913 - one for each part of the application
         },
         lifespan=lambda _: mcp.manager.run(),
     )
-    return RequestPipeline(
-        app=app,
-        hosts=hosts,
-        gate=gate,
-        pace=pace,
-        handlers=dict.fromkeys(_MCP_PATHS, mcp.handle),
-        on_error=_internal_error,
-    )
+    return RequestPipeline(app=app, hosts=hosts, gate=gate, pace=pace, mcp=mcp)

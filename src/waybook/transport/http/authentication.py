@@ -34,7 +34,11 @@ from waybook.transport.http.html.layout import (
     requested_path,
     wants_html,
 )
-from waybook.transport.http.rate_limits import FailedCredentials, client_address_of
+from waybook.transport.http.rate_limits import (
+    FailedCredentials,
+    client_address_of,
+    signed_in_caller,
+)
 from waybook.transport.http.responses import (
     REALM,
     answer_error_response,
@@ -52,21 +56,16 @@ PUBLIC_PREFIXES: Final = (
 _METRICS_PATH: Final = "/metrics"
 _PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-_BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the cached caller of a bearer token. The token must still be checked in the database.
-_CachedBearer = Callable[[str, Channel], CachedCaller | None]
-_BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
-
-
 #: Paths of tool calls. The first database query of a tool call also checks the credential.
 _CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
-    bearer: _BearerAuthenticator
-    cached_bearer: _CachedBearer | None = None
-    browser: _BrowserAuthenticator | None = None
+    bearer: Callable[[str, Channel], Awaitable[Caller]]
+    #: Returns the cached caller of a bearer token. The database must still check the token.
+    cached_bearer: Callable[[str, Channel], CachedCaller | None] | None = None
+    browser: Callable[[Request], Awaitable[Caller | None]] | None = None
     sign_in: str | None = None
     #: Token for reading the metrics of all orgs. Without a token, metrics are not served.
     metrics_token: str | None = None
@@ -81,10 +80,8 @@ class AuthGate:
         """
         if request.scope["path"] in _CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope)
-            known = (
-                self.cached_bearer(secret, Channel.MCP) if self.cached_bearer and secret else None
-            )
-            if known is not None:
+            cached = self.cached_bearer if secret else None
+            if cached and secret and (known := cached(secret, Channel.MCP)):
                 expect_caller(request, known, self._refused, admitted_by=self)
                 return None
         return await self._refused(request)
@@ -159,10 +156,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the user followed a link on another site.
-
-    The browser then sends no session cookie.
-    """
+    """Return whether this follows a link on another site, so the browser sent no session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
@@ -174,17 +168,14 @@ def channel_for(path: str) -> Channel:
 
 
 async def authenticated_caller(request: Request | None) -> Caller:
-    caller = request_state(request).get("caller")
-    if not isinstance(caller, Caller):
+    caller = signed_in_caller(request)
+    if caller is None:
         raise Unauthenticated
     return caller
 
 
 async def reauthenticate(request: Request | None) -> bool:
-    """Return whether the credential of a long-lived request is still valid.
-
-    If the credential cannot be checked now, return True.
-    """
+    """Return whether the credential of a long-lived request is valid, or cannot be checked now."""
     gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):
         return True

@@ -42,7 +42,6 @@ TOO_LARGE: Final = (
     b"The headers are too large."
 )
 
-
 #: Name of the ASGI extension that holds the `Exchange` of a request.
 _EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
@@ -329,10 +328,7 @@ def is_verified(request: Request) -> bool:
 
 
 async def verify_credential(request: Request) -> Response | None:
-    """Verify a request's credential, unless a database query has already checked it.
-
-    Return an error response, or None to proceed.
-    """
+    """Return an error response if a credential is not valid that no database query has checked."""
     if is_verified(request):
         return None
     verify: _Verifier = request_state(request)[_VERIFY]

@@ -7,7 +7,6 @@ import resource
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import accumulate, groupby
@@ -171,7 +170,9 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     """Yield the metrics of this process. Only the leader counts the work of all orgs."""
     services, figures = dispatcher.services, dispatcher.figures
     leads, work = services.leadership.is_leader, services.work
-    yield Metric("waybook_info", 1, {"version": version("waybook"), "schema": _newest_migration()})
+    names = (file.name for file in files("waybook.store.migrations").iterdir())
+    newest = max(name.partition("_")[0] for name in names if name[:1].isdigit())
+    yield Metric("waybook_info", 1, {"version": version("waybook"), "schema": newest})
     for (tool, outcome), count in sorted(figures.counted.items()):
         yield Metric("waybook_calls_total", count, {"tool": tool, "outcome": outcome})
     for tool, durations in sorted(figures.durations.items()):
@@ -207,12 +208,6 @@ def _buckets(histogram: Histogram) -> Buckets:
     return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.total)
 
 
-@cache
-def _newest_migration() -> str:
-    folder = files("waybook.store.migrations")
-    return max(file.name.partition("_")[0] for file in folder.iterdir() if file.name[:1].isdigit())
-
-
 def _resident_bytes() -> int:
     """Return the memory use of this process in bytes, or the maximum so far on some systems."""
     try:
@@ -240,10 +235,7 @@ class Operations:
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Answer 200 if the database responds in time, else 503.
-
-        A server that is stopping also answers 503.
-        """
+        """Answer 200 if the database responds in time and the server is not stopping, else 503."""
         try:
             async with asyncio.timeout(READY_WITHIN):
                 ready = await self.ready()

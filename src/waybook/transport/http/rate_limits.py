@@ -36,7 +36,13 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.integrations.config import Proxies
-from waybook.transport.gateway import RATE_COUNTED, DispatcherPort, ToolGateway, request_state
+from waybook.transport.gateway import (
+    RATE_COUNTED,
+    DispatcherPort,
+    ToolGateway,
+    counting,
+    request_state,
+)
 from waybook.transport.http.connection import declared_size
 from waybook.transport.http.responses import (
     answer_error_response,
@@ -90,23 +96,10 @@ MAX_DELAY_FACTOR: Final = 10
 _Pause: TypeAlias = Callable[[float], Awaitable[object]]
 
 
-class _Delays:
-    """Delays requests, longer if many requests with the same key are being delayed."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[Hashable] = Counter()
-
-    def total(self) -> int:
-        return self._counts.total()
-
-    async def delay(self, key: Hashable, seconds: float, pause: _Pause) -> None:
-        self._counts[key] += 1
-        try:
-            await pause(seconds * min(1 + self._counts[key] // QUEUE_STEP, MAX_DELAY_FACTOR))
-        finally:
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
+async def _delay(counts: Counter[Hashable], key: Hashable, seconds: float, pause: _Pause) -> None:
+    """Delay a request, longer if many requests with the same key are being delayed."""
+    with counting(counts, key):
+        await pause(seconds * min(1 + counts[key] // QUEUE_STEP, MAX_DELAY_FACTOR))
 
 
 #: Delays of requests over the rate limit. They differ, so that clients do not all retry at the same
@@ -136,7 +129,7 @@ class RequestThrottle:
         default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, _PAGE_WAIT_SECONDS)
     )
     pauses: Iterator[float] = field(default_factory=partial(cycle, DELAYS))
-    delays: _Delays = field(default_factory=_Delays)
+    delays: Counter[Hashable] = field(default_factory=Counter)
 
     async def admit(self, request: Request, size: int | None = None) -> UUID | None:
         """Count a request. If its org is over the limit, delay the request and try once more.
@@ -155,17 +148,14 @@ class RequestThrottle:
     async def _count(self, dispatcher: DispatcherPort, caller: Caller, more_calls: int = 0) -> bool:
         """Count a request as one call and `more_calls`. Return whether it is within the limit."""
         if dispatcher.try_acquire(caller):
-            await self.delays.delay(caller.org_id, next(self.pauses), self.pause)
+            await _delay(self.delays, caller.org_id, next(self.pauses), self.pause)
             if dispatcher.try_acquire(caller):
                 return False
         dispatcher.charge(caller, more_calls)
         return True
 
     async def anonymous_refusal(self, request: Request) -> Response | None:
-        """Count a request of someone who is not signed in.
-
-        Return a refusal if there are too many.
-        """
+        """Count a request of someone who is not signed in. Refuse it if there are too many."""
         path = request.scope["path"]
         if path in _UNLIMITED_PATHS or path.startswith(_UNCOUNTED_PREFIX):
             return None
@@ -202,7 +192,7 @@ def _more_calls(request: Request, size: int | None = None) -> int:
     return size // BODY_BYTES_PER_CALL
 
 
-def signed_in_caller(request: Request) -> Caller | None:
+def signed_in_caller(request: Request | None) -> Caller | None:
     caller = request_state(request).get("caller")
     return caller if isinstance(caller, Caller) else None
 
@@ -241,9 +231,7 @@ _MAX_DELAYED: Final = 1_000
 
 class FailedCredentials:
     def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        pause: _Pause = asyncio.sleep,
+        self, clock: Callable[[], float] = time.monotonic, pause: _Pause = asyncio.sleep
     ) -> None:
         self._clock = clock
         self._pause = pause
@@ -253,7 +241,7 @@ class FailedCredentials:
         self._recent: OrderedDict[int, float] = OrderedDict()
         self._pending: Counter[int] = Counter()
         self._ended: dict[int, asyncio.Event] = {}
-        self._delays = _Delays()
+        self._delays: Counter[Hashable] = Counter()
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
@@ -266,9 +254,9 @@ class FailedCredentials:
         """
         key, place = hash(secret), address_prefix(address)
         charge = self._admit(key, place)
-        self._pending[key] += 1
         try:
-            yield
+            with counting(self._pending, key):
+                yield
         except Unauthenticated:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
@@ -281,9 +269,6 @@ class FailedCredentials:
             self._take(place, -charge)
             self.exempt(secret)
         finally:
-            self._pending[key] -= 1
-            if not self._pending[key]:
-                del self._pending[key]
             if key in self._ended:
                 self._ended.pop(key).set()
 
@@ -304,10 +289,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Charge the address for a lookup, and return the charge.
-
-        The caller refunds the charge if the secret is valid.
-        """
+        """Charge the address for a lookup. Return the charge, to be refunded for a valid secret."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         now = self._clock()
@@ -323,12 +305,9 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay a refusal.
-
-        The delay is longer if many refusals for the same address are waiting.
-        """
+        """Delay a refusal, longer if many refusals for the same address are waiting."""
         if self._delays.total() < _MAX_DELAYED:
-            await self._delays.delay(address_prefix(address), DELAY_SECONDS, self._pause)
+            await _delay(self._delays, address_prefix(address), DELAY_SECONDS, self._pause)
 
     def _take(self, place: str, seconds: float) -> None:
         if not seconds:

@@ -70,11 +70,8 @@ class DirectCall(NamedTuple):
     is_modern: bool
 
 
-class _CallHeaders(NamedTuple):
-    version: str
-    tool: str | None
-    client: str | None
-    is_modern: bool
+#: Protocol version, tool and client that the headers of a call name.
+_CallHeaders: TypeAlias = tuple[str, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +90,18 @@ class DirectCalls:
         if not is_ordinary or not params.keys() <= _PARAM_FIELDS:
             return None
         # The result is cached, because a client sends the same headers with every call.
-        own = tuple(
-            [
-                h
-                for h in request.scope["headers"]
-                if h[0] in _CALL_HEADERS or h[0].startswith(_PARAM_HEADER)
-            ]
-        )
+        names, every = _CALL_HEADERS, request.scope["headers"]
+        own = tuple([h for h in every if h[0] in names or h[0].startswith(_PARAM_HEADER)])
         is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
         headers = (_cached_call_headers if is_short else _read_call_headers)(own)
-        if headers is None or (headers.is_modern and headers.tool != tool):
+        if headers is None:
             return None
-        named = _client_in_metadata(headers.version, params.get("_meta"))
-        if named is None:
+        version, named_tool, client = headers
+        is_modern = version in MODERN_PROTOCOL_VERSIONS
+        named = _client_in_metadata(version, params.get("_meta"))
+        if named is None or (is_modern and named_tool != tool):
             return None
-        client = named or headers.client
-        return DirectCall(message["id"], tool, arguments, client, headers.is_modern)
+        return DirectCall(message["id"], tool, arguments, named or client, is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
         """Execute a tool call, and return the body of the response.
@@ -176,8 +169,7 @@ def _read_call_headers(headers: tuple[_RawHeader, ...]) -> _CallHeaders | None:
     is_json = content_type == "application/json" and "application/json" in accepted
     if version is None or not is_known or not is_json:
         return None
-    client = clean_name(product_of(values.get(b"user-agent", "")))
-    return _CallHeaders(version, tool, client, is_modern)
+    return version, tool, clean_name(product_of(values.get(b"user-agent", "")))
 
 
 _cached_call_headers: Final = lru_cache(maxsize=_MAX_CACHED_HEADERS)(_read_call_headers)

@@ -61,7 +61,6 @@ FORM: Final[Mapping[str, Any]] = {
     "required": ["decision"],
 }
 
-
 _POLL_INTERVAL_MS: Final = 5_000
 #: Errors for a decision that came too late and is ignored.
 _OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})

@@ -32,6 +32,7 @@ from waybook.transport.jsonrpc import (
     error_from_answer,
     invalid_params,
 )
+from waybook.transport.mcp.tools import extensions_of
 
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"
@@ -188,8 +189,7 @@ def shows_apps(context: Context) -> bool:
     """Return whether the client shows MCP apps."""
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
-    capabilities = context.session.client_capabilities
-    return APPS_EXTENSION in ((capabilities and capabilities.extensions) or {})
+    return APPS_EXTENSION in extensions_of(context)
 
 
 @cache

@@ -18,13 +18,7 @@ from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCResponse
 
-from waybook.transport.jsonrpc import (
-    MESSAGE_LIMIT,
-    error_body,
-    id_of,
-    may_wait,
-    read_message,
-)
+from waybook.transport.jsonrpc import MESSAGE_LIMIT, error_body, id_of, may_wait, read_message
 
 _PREVIEW_BYTES: Final = 4096
 _READ_SIZE: Final = 64 * 1024
@@ -110,10 +104,7 @@ class _Answers:
 
 
 async def serve_stdio(server: Server[None]) -> None:
-    """Serve one MCP client until it closes stdin.
-
-    Other output of this process goes to stderr.
-    """
+    """Serve one MCP client until it closes stdin. Other output of this process goes to stderr."""
 
     def refuse(error: JSONRPCError) -> None:
         # The client has disconnected, so the error does not matter.

@@ -68,11 +68,10 @@ class _ListenStream:
                 self.announces_tools = False
 
     def on_gap(self) -> None:
-        """Close the stream, because events were lost and any resource may have changed."""
+        # Events were lost, so any resource may have changed.
         self.close()
 
     def on_close(self) -> None:
-        """Close the stream, because the event bus is shutting down."""
         self.close()
 
 

@@ -160,11 +160,15 @@ def clean_name(name: str) -> str | None:
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
-def declares_tasks(context: Context) -> bool:
-    if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False
+def extensions_of(context: Context) -> Mapping[str, object]:
+    """Return the extensions of the protocol that the client declares."""
     capabilities = context.session.client_capabilities
-    return TASKS_EXTENSION in ((capabilities and capabilities.extensions) or {})
+    return (capabilities and capabilities.extensions) or {}
+
+
+def declares_tasks(context: Context) -> bool:
+    is_modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and TASKS_EXTENSION in extensions_of(context)
 
 
 def require_tasks(context: Context) -> None:

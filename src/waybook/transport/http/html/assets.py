@@ -4,6 +4,7 @@ import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -13,16 +14,10 @@ from starlette.responses import Response
 from waybook.dag.diagram.svg import style_sheet
 from waybook.transport.http.connection import accepts_gzip, gzip_text, index_headers
 
-_MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-NAMES: Final = (
-    *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
-    *("records.css", "search.css", "edit.css", "order.js"),
-    # `waybook.js` loads the two files when a user opens the command palette.
-    *("palette.js", "palette.css"),
-)
-_OWN_SCRIPTS: Final = (
-    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript"}
+_FOLDER: Final = files("waybook.transport.http.html").joinpath("static")
+NAMES: Final = sorted(
+    file.name for file in _FOLDER.iterdir() if file.name.endswith(tuple(_MEDIA_TYPES))
 )
 _MAX_GZIP_LEVEL: Final = 9
 _ASSET_HEADERS: Final = {
@@ -35,12 +30,11 @@ _ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    folder = files("waybook.transport.http.html").joinpath("static")
-    text = folder.joinpath(name).read_text("utf-8")
+    text = _FOLDER.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
         styles = text + style_sheet() if name == "waybook.css" else text
         return _COMMENT.sub("", styles).replace("\n", "")
-    if name not in _OWN_SCRIPTS:
+    if name.endswith(".min.js"):
         return text
     lines = (line for line in map(str.strip, text.splitlines()) if line)
     script = "\n".join(line for line in lines if not line.startswith("//"))
@@ -78,7 +72,7 @@ async def serve_asset(request: Request) -> Response:
     known = request.headers.get("if-none-match", "").split(",")
     if not {tag, "*"}.isdisjoint(text.strip().removeprefix("W/") for text in known):
         return Response(status_code=304, headers=headers)
-    kind = _MEDIA_TYPES[name.rpartition(".")[2]]
+    kind = _MEDIA_TYPES[PurePosixPath(name).suffix]
     if not accepts_gzip(index_headers(request.headers.raw)):
         return Response(read_asset(name), headers=headers, media_type=kind)
     headers["content-encoding"] = "gzip"
