@@ -224,10 +224,6 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
 
 
 def _check_search(settings: Settings) -> None:
-    if settings.search_vectors not in {"auto", *Backend}:
-        raise Misconfigured(
-            f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"
-        )
     if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
         raise Misconfigured(
             "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "

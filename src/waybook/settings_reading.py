@@ -13,16 +13,29 @@ from waybook.settings import LOOPBACK, LoadedSettings, Settings
 _ENVIRONMENT = "WAYBOOK_"
 #: Minimum length of a secret. A shorter secret could be guessed.
 MIN_SECRET_LENGTH = 16
-_MAX_WORKERS = 64
-_MAX_DRAIN_SECONDS = 300
 MAX_FILE_BYTES = 1024 * 1024
 _CHOICES = {
     "auth": ("none", "required"),
     "tools": ("auto", "research", "runs", "all"),
     "migrate": ("embedded", "always"),
     "pages": ("on", "off"),
+    "search_vectors": ("auto", "portable", "pgvector"),
     "model_api": ("openai", "anthropic"),
     "webhook_format": ("standard", "slack", "text"),
+}
+#: Least and greatest value of each number. If the second is None, every greater value is valid.
+_RANGES = {
+    "port": (0, 65_535),
+    "workers": (1, 64),
+    "drain_seconds": (0, 300),
+    "calls_per_second": (0, None),
+    "keep_calls_days": (0, None),
+    "keep_archived_days": (0, None),
+    "stall_seconds": (1, None),
+    "lease_seconds": (1, None),
+    "pool_size": (1, None),
+    "sweep_seconds": (0, None),
+    "database_wait_seconds": (0, None),
 }
 
 
@@ -97,36 +110,23 @@ def _check(settings: Settings) -> None:
         if value not in allowed:
             *others, last = allowed
             raise Misconfigured(f"{name} must be {', '.join(others)} or {last}, not {value!r}")
-    _check_server(settings)
+    for name, (least, most) in _RANGES.items():
+        number = getattr(settings, name)
+        if number is not None and not least <= number <= (most or number):
+            bounds = f"{least} to {most}" if most else f"{least} or more"
+            raise Misconfigured(f"{name} must be {bounds}, not {number}")
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise Misconfigured(
             f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
+    for name in ("public_url", "webhook_url", "embeddings_url", "model_url"):
+        _check_url(name, getattr(settings, name))
+    _check_server(settings)
     _check_webhook(settings)
     _check_models(settings)
-    if settings.effective_calls_per_second < 0:
-        raise Misconfigured("calls_per_second must be 0 or more")
-    if min(settings.keep_calls_days, settings.keep_archived_days) < 0:
-        raise Misconfigured(
-            "keep_calls_days and keep_archived_days must be a number of days, or 0 to keep forever"
-        )
-    least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
-    if least < 1 or min(settings.sweep_seconds, settings.database_wait_seconds) < 0:
-        raise Misconfigured(
-            "stall_seconds, lease_seconds and pool_size must be 1 or more; sweep_seconds and "
-            "database_wait_seconds must be 0 or more"
-        )
 
 
 def _check_server(settings: Settings) -> None:
-    if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
-        raise Misconfigured(f"port must be 0 to 65535, not {settings.port}")
-    if not 1 <= settings.workers <= _MAX_WORKERS:
-        raise Misconfigured(f"workers must be 1 to {_MAX_WORKERS}, not {settings.workers}")
-    if not 0 <= settings.drain_seconds <= _MAX_DRAIN_SECONDS:
-        raise Misconfigured(
-            f"drain_seconds must be 0 to {_MAX_DRAIN_SECONDS}, not {settings.drain_seconds}"
-        )
     if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
             f"serving on {settings.host} without tokens would give everyone in the network access. "
@@ -145,17 +145,13 @@ def _check_server(settings: Settings) -> None:
 def _check_models(settings: Settings) -> None:
     if bool(settings.embeddings_url) != bool(settings.embeddings_model):
         raise Misconfigured("embeddings_url and embeddings_model need each other; set both")
-    _check_url("embeddings_url", settings.embeddings_url)
-    where = urlsplit(settings.embeddings_url or "")
-    if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("embeddings_url must not contain a key; put it into embeddings_key")
+    for endpoint in ("embeddings", "model"):
+        where = urlsplit(getattr(settings, f"{endpoint}_url") or "")
+        if where.username or where.password or where.query or where.fragment:
+            message = f"{endpoint}_url must not contain a key; put it into {endpoint}_key"
+            raise Misconfigured(message)
     if settings.model_url is None:
         return
-    where = urlsplit(settings.model_url)
-    if where.scheme not in {"http", "https"} or not where.hostname:
-        raise Misconfigured("model_url must be a URL that begins with http:// or https://")
-    if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("model_url must not contain a key; put it into model_key")
     if not settings.model:
         raise Misconfigured("model_url is set, but no model; set model to the name of a model")
     key = settings.model_key or ""
@@ -164,8 +160,6 @@ def _check_models(settings: Settings) -> None:
 
 
 def _check_webhook(settings: Settings) -> None:
-    _check_url("public_url", settings.public_url)
-    _check_url("webhook_url", settings.webhook_url)
     if settings.webhook_reviewer and not settings.webhook_secret:
         raise Misconfigured(
             "webhook_reviewer has no effect without webhook_secret; set webhook_secret too"

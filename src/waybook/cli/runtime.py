@@ -55,13 +55,15 @@ class AppSession:
         answer: Answer = await dispatcher.dispatch(caller or self.call.caller, tool, arguments)
         return answer
 
-    async def result(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+    async def result(
+        self, tool: str, arguments: Mapping[str, object], caller: Caller | None = None
+    ) -> dict[str, Any]:
         """Call a tool and return the body of its answer.
 
         Raises:
             ToolError: the tool returned an error.
         """
-        answer = await self.call_tool(tool, arguments)
+        answer = await self.call_tool(tool, arguments, caller)
         if answer.is_error:
             raise ToolError(cast("dict[str, Any]", answer.body["error"]))
         return answer.body

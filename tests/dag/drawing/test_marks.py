@@ -5,8 +5,7 @@ from pathlib import Path
 
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import make_job, make_snapshot
-from waybook.cli.terminal.bars import PROGRESS_STYLES, STEP_STYLES
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation
+from waybook.dag.diagram.status_marks import Annotation
 from waybook.dag.diagram.svg import drawing_from_snapshot, export_drawing
 from waybook.dag.model import DrawingFormat
 
@@ -43,14 +42,6 @@ def test_stage_with_a_cycle_is_drawn_with_unknown_status() -> None:
     drawing = drawing_from_snapshot(broken)
     assert drawing.annotations.stage("thesis") == Annotation("unknown")
     assert drawing.diagram.lanes[0].edges == ()
-
-
-def test_terminal_and_drawing_use_same_status_labels_and_symbols() -> None:
-    shown = [*STEP_STYLES.items(), *PROGRESS_STYLES.items()]
-    drawn = [(str(status), STATUS_SYMBOLS[status]) for status, _ in shown]
-    assert [(str(status), look.icon, look.word) for status, look in shown] == [
-        (status, look.symbol, look.label) for status, look in drawn
-    ]
 
 
 def test_example_snapshot_svg_is_up_to_date() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from mcp import Client as McpClient
@@ -23,16 +22,8 @@ class ProbeFailed(Exception):
     """The configured server did not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeReport:
-    server: str
-    protocol: str
-    tools: list[str]
-    database_time: str
-
-
-def probe(entry: Mapping[str, Any], token: str | None) -> ProbeReport:
-    """Connect to the server of this entry and return its answers.
+def probe(entry: Mapping[str, Any], token: str | None) -> Mapping[str, str]:
+    """Connect to the server of this entry, and return its answers to three requests as text.
 
     Raises:
         ProbeFailed: the server does not start, does not answer in time, or refuses the call.
@@ -51,7 +42,7 @@ def probe(entry: Mapping[str, Any], token: str | None) -> ProbeReport:
     raise ProbeFailed("; ".join([reason, *lines[-1:]])[:MAX_ERROR_LENGTH])
 
 
-async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> ProbeReport:
+async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Mapping[str, str]:
     async with (
         asyncio.timeout(MAX_PROBE_SECONDS),
         _transport(entry, token, log) as transport,
@@ -63,12 +54,12 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
             texts = [str(part.text) for part in answer.content if hasattr(part, "text")]
             raise ProbeFailed(f"the tool ping was refused: {' '.join(texts)}")
         info = client.server_info
-        return ProbeReport(
-            server=f"{info.name} {info.version}" if info else "unknown",
-            protocol=client.protocol_version,
-            tools=tools,
-            database_time=str(answer.structured_content.get("now")),
-        )
+        server = f"{info.name} {info.version}" if info else "unknown"
+        return {
+            "initialize": f"{server}, protocol {client.protocol_version}",
+            "tools/list": f"{len(tools)} tools: {', '.join(tools)}",
+            "ping": f"the database answered at {answer.structured_content.get('now')}",
+        }
 
 
 @asynccontextmanager

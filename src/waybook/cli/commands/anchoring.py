@@ -17,6 +17,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.cli.inputs import read_time
 from waybook.cli.lazy import CommandGroup, load
 from waybook.cli.options import database_options, json_option, limit_option
+from waybook.cli.progress import progress_bar
 from waybook.cli.runtime import (
     AppSession,
     Outcome,
@@ -27,7 +28,6 @@ from waybook.cli.runtime import (
 )
 from waybook.cli.terminal.audit_text import as_of_table, entries_table
 from waybook.cli.terminal.console import success
-from waybook.cli.terminal.progress import progress_bar
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 

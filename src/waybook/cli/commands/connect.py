@@ -243,13 +243,12 @@ def test_entry(client: Client, file: Path, hint: str) -> None:
     token = load("waybook.cli.client_config.probe:expand_token")
     entry = client.read(read_config(file) or "")
     try:
-        report = probing(entry, token(entry, os.environ))
+        answers = probing(entry, token(entry, os.environ))
     except failure as error:
         message = f"the configuration is in {file}, but its server did not answer: {error}"
         raise HintedError(message, hint) from None
-    print_line(f"✓ initialize: {report.server}, protocol {report.protocol}")
-    print_line(f"✓ tools/list: {len(report.tools)} tools: {', '.join(report.tools)}")
-    print_line(f"✓ ping: the database answered at {report.database_time}")
+    for request, answer in answers.items():
+        print_line(f"✓ {request}: {answer}")
     print_line(f"next: {client.activation}")
 
 

@@ -5,10 +5,9 @@ import socket
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Column
 from rich.text import Text
 
@@ -37,7 +36,7 @@ from waybook.application import (
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import json_option, listening_options, serving_options, settings_from
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console
+from waybook.cli.runtime import Outcome, get_console, print_outcome
 from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import Channel
 from waybook.core.hidden_characters import escape_hidden
@@ -148,28 +147,29 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
     loaded = settings_from(flags)
     configure_command_logging(loaded)
     if fleet is not None:
-        sys.exit(_check_fleet(fleet, loaded.settings.metrics_token, as_json=as_json))
+        print_outcome(_check_fleet(fleet, loaded.settings.metrics_token), as_json=as_json)
+        return
     findings = asyncio.run(run_checks(loaded.settings))
     if as_json:
-        print_json(_as_json(loaded, findings))
+        settings = {
+            name: {"value": value, "from": source}
+            for name, value, source in effective_settings(loaded)
+        }
+        checks = [
+            {"check": f.name, "state": str(f.state), "said": f.message, "todo": f.remedy}
+            for f in findings
+        ]
+        print_json({"settings": settings, "checks": checks})
     else:
         _show(get_console(), loaded, findings)
     sys.exit(int(any(finding.state is CheckState.FAIL for finding in findings)))
 
 
-def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
+def _check_fleet(fleet: str, metrics_token: str | None) -> Outcome:
     # Import the HTTP client only here, because only the option `--fleet` needs it.
     probing = import_module("waybook.integrations.server_probe")
     states = asyncio.run(probing.probe_servers(probing.read_urls(fleet), metrics_token))
     notes = probing.differences(states)
-    if as_json:
-        print_json({"servers": [state._asdict() for state in states], "differences": notes})
-    else:
-        _show_fleet(get_console(), states, notes)
-    return int(not all(state.is_ready for state in states))
-
-
-def _show_fleet(console: Console, states: list[Any], notes: list[str]) -> None:
     heads = ("server", "alive", "ready", "version", "schema", "leader", "lag", "")
     table = plain_table(*(Column(head, overflow="fold") for head in heads))
     for state in states:
@@ -179,7 +179,9 @@ def _show_fleet(console: Console, states: list[Any], notes: list[str]) -> None:
         shown = [text or "?" for text in (state.version, state.schema, leads, lag)]
         texts = [Text(escape_hidden(text)) for text in (*shown, state.error or "")]
         table.add_row(Text(state.url), *marks, *texts)
-    console.print(table, *(Text(escape_hidden(note)) for note in notes), sep="\n")
+    value = {"servers": [state._asdict() for state in states], "differences": notes}
+    lines: list[RenderableType] = [table, *(Text(escape_hidden(note)) for note in notes)]
+    return Outcome(value, lines, exit_code=int(not all(state.is_ready for state in states)))
 
 
 def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult]) -> None:
@@ -195,16 +197,3 @@ def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult])
             message.append(f"\n→ {finding.remedy}", style="bold")
         checks.add_row(finding.name, MARKS[finding.state], message)
     console.print(settings, "", checks)
-
-
-def _as_json(loaded: LoadedSettings, findings: list[CheckResult]) -> dict[str, object]:
-    return {
-        "settings": {
-            name: {"value": value, "from": source}
-            for name, value, source in effective_settings(loaded)
-        },
-        "checks": [
-            {"check": f.name, "state": str(f.state), "said": f.message, "todo": f.remedy}
-            for f in findings
-        ],
-    }

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -31,14 +30,6 @@ from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.model import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 
-
-class _ExportFormat(StrEnum):
-    MARKDOWN = "markdown"
-    JSON = "json"
-    MERMAID = "mermaid"
-    CSV = "csv"
-
-
 STDOUT: Final = STDIN
 
 
@@ -47,8 +38,8 @@ STDOUT: Final = STDIN
 @click.option(
     "--format",
     "form",
-    type=click.Choice([str(form) for form in _ExportFormat]),
-    default=str(_ExportFormat.MARKDOWN),
+    type=click.Choice(["markdown", "json", "mermaid", "csv"]),
+    default="markdown",
     help="Markdown report, complete JSON, Mermaid map, or CSV timeline (default: markdown).",
 )
 @click.option(
@@ -73,13 +64,13 @@ def command(
     async def export(here: AppSession) -> None:
         ctx = await here.for_org(org)
         plan_id, run_id = await _resolve(ctx, subject)
-        parts = _parts(ctx, plan_id, run_id, _ExportFormat(form))
+        parts = _parts(ctx, plan_id, run_id, form)
         if output != STDOUT:
             with private_file(Path(output), force=force) as file:
                 async for part in parts:
                     file.write(part)
             print_line(f"written  {output}", err=True)
-        elif form == _ExportFormat.JSON and not sys.stdout.isatty():
+        elif form == "json" and not sys.stdout.isatty():
             async for part in parts:
                 click.echo(part, nl=False)
         else:
@@ -110,23 +101,21 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
     return plan_id, run_id
 
 
-async def _parts(
-    ctx: RequestContext, plan_id: str, run_id: str, form: _ExportFormat
-) -> AsyncIterator[bytes]:
+async def _parts(ctx: RequestContext, plan_id: str, run_id: str, form: str) -> AsyncIterator[bytes]:
     """Yield the export of the plan or, if `plan_id` is empty, of the run."""
     match form:
-        case _ExportFormat.JSON:
+        case "json":
             rows = await (read_plan_rows(ctx, plan_id) if plan_id else read_run_rows(ctx, run_id))
             async for part in export_json(ctx, rows):
                 yield part
             return
-        case _ExportFormat.MARKDOWN if plan_id:
+        case "markdown" if plan_id:
             text = plan_report_text(await read_plan_rows(ctx, plan_id))
-        case _ExportFormat.MARKDOWN:
+        case "markdown":
             text = run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL))
-        case _ExportFormat.CSV if plan_id:
+        case "csv" if plan_id:
             text = await plan_timeline(ctx, plan_id)
-        case _ExportFormat.CSV:
+        case "csv":
             exported = await read_run_rows(ctx, run_id)
             text = run_timeline(exported.rows, exported.now)
         case _:

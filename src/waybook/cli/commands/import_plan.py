@@ -1,7 +1,5 @@
 """`waybook import`: loads a plan from another tool's file, or a complete export of Waybook."""
 
-import asyncio
-
 import click
 import orjson
 from rich.text import Text
@@ -10,10 +8,8 @@ from waybook.app.operations.imports import ExportFile, import_export, is_export,
 from waybook.cli.inputs import MEBIBYTE, STDIN, read_all
 from waybook.cli.options import database_options, json_option, org_option, yes_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
 from waybook.cli.terminal.console import plain_table, unwrapped
-from waybook.cli.terminal.errors import ToolError
-from waybook.dag.snapshots.rows import as_object
 from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
 from waybook.importers.steps import ImportedPlan, plan_arguments
@@ -70,7 +66,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
             _show_export(export)
         written = not dry_run and confirm(f"Import this {export.kind}?", file, yes=yes)
         if written:
-            asyncio.run(_import_export(settings, org, export))
+
+            async def load(here: AppSession) -> None:
+                await import_export(await here.for_org(org), export)
+
+            run_in_app(settings, load)
         answer: Body = {
             "kind": export.kind,
             "id": export.id,
@@ -78,7 +78,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
             "rows": {kind: len(rows) for kind, rows in export.rows.items()},
             "auditEntries": len(export.entries),
         }
-        report_import(answer, export.id, written=written, as_json=as_json)
+        _report(answer, export.id, written=written, as_json=as_json)
         return
     plan = read_plan(
         decode(data),
@@ -89,18 +89,30 @@ def command(  # noqa: PLR0913 - one parameter for each option
     )
     plan = plan._replace(name=name) if name else plan
     if not as_json:
-        show_plan(plan)
-    plan_id = ""
-    if not dry_run and confirm("Create this plan?", file, yes=yes):
-        plan_id = asyncio.run(create_plan(settings, org, plan_arguments(plan)))
-    body: Body = {"kind": "plan", "id": plan_id or None, **plan_arguments(plan)}
+        _show_plan(plan)
     counts: Body = {
         "leftOut": plan.left_out,
         "ignored": plan.ignored,
         "unreadLines": [*plan.unread[:_MAX_LINES_SHOWN]],
         "pullRequests": plan.pull_requests,
     }
-    report_import({**body, **counts}, plan_id, written=bool(plan_id), as_json=as_json)
+    is_confirmed = not dry_run and confirm("Create this plan?", file, yes=yes)
+    arguments = plan_arguments(plan)
+    create_plan(settings, org, arguments, counts, write=is_confirmed, as_json=as_json)
+
+
+def create_plan(
+    settings: Settings, org: str | None, arguments: Body, more: Body, *, write: bool, as_json: bool
+) -> None:
+    """Create the plan with `write`, and report it in any case."""
+
+    async def create(here: AppSession) -> str:
+        caller = (await here.for_org(org)).caller
+        return str((await here.result("create_research_plan", arguments, caller))["planId"])
+
+    plan_id = run_in_app(settings, create) if write else ""
+    body: Body = {"kind": "plan", "id": plan_id or None, **arguments, **more}
+    _report(body, plan_id, written=write, as_json=as_json)
 
 
 def confirm(question: str, file: str, *, yes: bool) -> bool:
@@ -116,7 +128,7 @@ def confirm(question: str, file: str, *, yes: bool) -> bool:
     return click.confirm(question)
 
 
-def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) -> None:
+def _report(body: Body, subject_id: str, *, written: bool, as_json: bool) -> None:
     if as_json:
         print_json({**body, "written": written})
     elif written:
@@ -125,7 +137,7 @@ def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) 
         click.echo("Nothing was written.", err=True)
 
 
-def show_plan(plan: ImportedPlan) -> None:
+def _show_plan(plan: ImportedPlan) -> None:
     console = get_console()
     console.print(Text(plan.name, style="bold"))
     if plan.question != plan.name:
@@ -151,15 +163,6 @@ def show_plan(plan: ImportedPlan) -> None:
         console.print(Text(f"{plan.ignored} references to tasks outside the file are ignored"))
 
 
-async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:
-    async with open_app(settings) as here:
-        caller = (await here.for_org(org)).caller
-        answer = await here.call_tool("create_research_plan", arguments, caller)
-    if answer.is_error:
-        raise ToolError(as_object(answer.body["error"]))
-    return str(answer.body["planId"])
-
-
 def _read_export(data: bytes) -> ExportFile | None:
     if data.lstrip()[:1] != b"{":
         return None
@@ -177,8 +180,3 @@ def _show_export(export: ExportFile) -> None:
     counts = ", ".join(f"{kind} {len(rows)}" for kind, rows in export.rows.items())
     console.print(Text(f"rows  {counts}"))
     console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
-
-
-async def _import_export(settings: Settings, org: str | None, export: ExportFile) -> None:
-    async with open_app(settings) as here:
-        await import_export(await here.for_org(org), export)

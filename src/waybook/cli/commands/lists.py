@@ -20,7 +20,7 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.caller import review_url, run_url
 from waybook.cli.options import limit_option
 from waybook.cli.runtime import AppSession, Outcome, app_command, get_console
-from waybook.cli.terminal.bars import PLAN_STYLES, RUN_STYLES, segmented_bar, with_failed
+from waybook.cli.terminal.bars import segmented_bar, status_text, with_failed
 from waybook.cli.terminal.console import column_widths, fitted_table
 from waybook.core.durations import format_age
 from waybook.page_address import current_base_url
@@ -82,7 +82,7 @@ def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
     return [
         Text(plan.id, style="dim"),
         Text(plan.name),
-        PLAN_STYLES[plan.state].text(),
+        status_text(plan.state),
         *([segmented_bar(progress.counts, _PLAN_BAR_WIDTH)] if bars else []),
         with_failed(f"{progress.done} of {progress.total}", progress.failed),
         Text(format_age(plan.updated_at, plan.now), style="dim"),
@@ -139,7 +139,7 @@ def _run_row(run: RunSummary) -> dict[str, Text]:
         "id": Text(run.id, style="dim"),
         "run": Text(run.name),
         "of": Text(run.compiled_dag.dag.slug),
-        "status": RUN_STYLES[run.state].text(),
+        "status": status_text(run.state),
         "": segmented_bar(counts, _RUN_BAR_WIDTH),
         "stages": Text(f"{run.stages_done} of {run.stages_total}"),
         "steps": steps,

@@ -21,9 +21,9 @@ from waybook.application import (
 )
 from waybook.cli.options import force_option, yes_option
 from waybook.cli.output import done
+from waybook.cli.progress import progress_bar
 from waybook.cli.runtime import Outcome, T, settings_command
 from waybook.cli.terminal.console import success
-from waybook.cli.terminal.progress import progress_bar
 from waybook.settings import Settings
 
 

@@ -202,10 +202,9 @@ def _tell(body: dict[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(body, tight=True)
         return
-    outcome = str(body["stepStatus"]).replace("_", " ")
-    plan = str(body["planStatus"]).replace("_", " ")
+    step, plan = (str(body[name]).replace("_", " ") for name in ("stepStatus", "planStatus"))
     click.secho(f"✓ {CONFIRMATIONS[str(body['decision'])]}", fg="green")
-    click.echo(f"  the step is {outcome}, the plan {plan}")
+    click.echo(f"  the step is {step}, the plan {plan}")
 
 
 CONFIRMATIONS = {
@@ -282,14 +281,9 @@ def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
 def _prompt_decision() -> _DecisionFlags | None:
     prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
-    match message:
-        case "a":
-            return "approve", None
-        case "m":
-            return "modify", click.prompt("what should be done differently")
-        case "s":
-            return "skip", None
-        case "r" if click.confirm("Rejecting fails the whole plan. Continue?"):
-            return "reject", None
-        case _:
-            return None
+    if message == "m":
+        return "modify", click.prompt("what should be done differently")
+    if message == "r" and not click.confirm("Rejecting fails the whole plan. Continue?"):
+        return None
+    decision = {"a": "approve", "s": "skip", "r": "reject"}.get(message)
+    return (decision, None) if decision else None

@@ -7,11 +7,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import click
 from starlette.requests import Request
@@ -83,9 +83,9 @@ def command(**flags: object) -> None:
         )
         # The token in the settings is for commands. Callers of a server send their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
-        server = _HttpServer(replace(loaded, settings=known), listening, claim)
+        start = partial(_serve, replace(loaded, settings=known))
         if settings.workers == 1:
-            run(_serve(server))
+            run(start(listening, claim))
             return
         # Give each worker its own socket, because one worker would accept nearly all connections of
         # a socket that they share.
@@ -93,112 +93,86 @@ def command(**flags: object) -> None:
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
             sockets.enter_context(contextlib.closing(socket_of_worker))
-        shared = replace(
-            server, rate_limit_times=SharedTimes(), metrics=SharedMetrics(settings.workers)
-        )
-        serve_as_worker = partial(_serve_as_worker, shared, (listening, *more))
+        times, metrics = SharedTimes(), SharedMetrics(settings.workers)
+
+        def serve_as_worker(link: SupervisorLink) -> int:
+            own_claim = None if link.index else claim
+            try:
+                run(start((listening, *more)[link.index], own_claim, link, times, metrics))
+            except WaybookError as error:
+                CommandError(error).show()
+                return 1
+            except Exception:
+                log.exception("worker %d ends", link.index)
+                return 1
+            return 0
+
         sys.exit(Supervisor(settings.workers, serve_as_worker).run())
 
 
-@dataclass(frozen=True, slots=True)
-class _HttpServer:
-    """Settings, socket and shared state of a server, created before its event loop starts."""
-
-    loaded: LoadedSettings
-    listening: socket.socket
-    claim: PageClaim | None = None
-    rate_limit_times: SharedTimes | None = None
-    metrics: SharedMetrics | None = None
-
-
-def _serve_as_worker(
-    server: _HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
-) -> int:
-    """Serve in a worker process, and return the exit status."""
-    claim = server.claim if link.index == 0 else None
-    try:
-        run(_serve(replace(server, listening=sockets[link.index], claim=claim), link))
-    except WaybookError as error:
-        CommandError(error).show()
-        return 1
-    except Exception:
-        log.exception("worker %d ends", link.index)
-        return 1
-    return 0
-
-
-async def _serve(server: _HttpServer, link: SupervisorLink | None = None) -> None:
-    loaded, listening, settings = server.loaded, server.listening, server.loaded.settings
-
-    def own_url() -> str:
-        return settings.base_url
-
+async def _serve(
+    loaded: LoadedSettings,
+    listening: socket.socket,
+    claim: PageClaim | None,
+    link: SupervisorLink | None = None,
+    rate_limit_times: SharedTimes | None = None,
+    metrics: SharedMetrics | None = None,
+) -> None:
+    settings = loaded.settings
     async with (
-        _recording(server.claim, settings),
+        _in_background(_record(claim, settings)) if claim else contextlib.nullcontext(),
         open_issuer(settings) as issuer,
         start_application(
             settings,
             waiting=report_wait,
-            find_base_url=own_url,
-            rate_limit_times=server.rate_limit_times,
+            find_base_url=lambda: settings.base_url,
+            rate_limit_times=rate_limit_times,
         ) as services,
         contextlib.AsyncExitStack() as stack,
     ):
         drain = Drain(settings.drain_seconds)
         collect: CollectMetrics = partial(collect_metrics, services.dispatcher)
-        if server.metrics is not None and link is not None:
-            own = WorkerMetrics(server.metrics, link.index, collect)
+        if metrics is not None and link is not None:
+            own = WorkerMetrics(metrics, link.index, collect)
             collect = own.collect
-            await stack.enter_async_context(_publishing(own))
+            await stack.enter_async_context(_in_background(_publish(own)))
         app = build_http_app(services, loaded, issuer, drain, collect)
         freeze_gc()
         announce = partial(_announce, settings, link)
-        leaving = services.dispatcher.bus.close
-        await serve(app, listening, leaving, announce, drain=drain)
+        await serve(app, listening, services.dispatcher.bus.close, announce, drain=drain)
     if link is None or link.index == 0:
         click.echo("Stopped; everything acknowledged is in the database.")
 
 
 @asynccontextmanager
-async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
-    """Write this worker's metrics regularly and at the end, for the other workers to read."""
+async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
-    async def publish() -> None:
+
+async def _publish(metrics: WorkerMetrics) -> None:
+    """Write this worker's metrics regularly and at the end, for the other workers to read."""
+    try:
         while True:
             metrics.publish()
             await asyncio.sleep(PUBLISH_SECONDS)
-
-    publishing = asyncio.create_task(publish())
-    try:
-        yield
     finally:
-        publishing.cancel()
-        await asyncio.wait([publishing])
         metrics.publish()
 
 
-def _try_record(claim: PageClaim, settings: Settings) -> bool:
-    try:
-        return claim.try_record_server(settings.base_url)
-    except OSError as error:  # The disk may be full.
-        log.warning("cannot record the address of the server: %s", error)
-        return False
-
-
-@asynccontextmanager
-async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
+async def _record(claim: PageClaim, settings: Settings) -> None:
     """Record the server's URL in the data directory, where other processes read it for links."""
-
-    async def record() -> None:
-        while claim is not None and not _try_record(claim, settings):  # noqa: ASYNC110 - a lock
-            await asyncio.sleep(_RECORD_INTERVAL_SECONDS)
-
-    recording = asyncio.create_task(record())
-    try:
-        yield
-    finally:
-        recording.cancel()
-        await asyncio.wait([recording])
+    is_recorded = False
+    while not is_recorded:
+        try:
+            is_recorded = claim.try_record_server(settings.base_url)
+        except OSError as error:  # The disk may be full.
+            log.warning("cannot record the address of the server: %s", error)
+        await asyncio.sleep(_RECORD_INTERVAL_SECONDS)
 
 
 def report_wait(obstacle: str, waited: float, limit: float) -> None:

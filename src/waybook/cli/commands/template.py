@@ -1,6 +1,5 @@
 """`waybook template`: list, show, save and use templates of plans."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,10 +20,11 @@ from waybook.cli.options import (
 )
 from waybook.cli.output import print_json, print_line, print_text
 from waybook.cli.runtime import (
+    AppSession,
     Outcome,
     get_console,
     load_settings,
-    open_app,
+    run_in_app,
     settings_command,
 )
 from waybook.cli.terminal.console import plain_table
@@ -101,7 +101,14 @@ def save_command(*, plan: str, name: str, output: str | None, force: bool, **fla
     result schemas and branching conditions are.
     """
     settings = load_settings(flags)
-    text = _source({"template": name, **asyncio.run(_plan_arguments(settings, plan))})
+
+    async def read(here: AppSession) -> Body:
+        found = await resolve_plan(here.call, plan)
+        rows = await load(f"{EXPORT}:read_plan_rows")(here.call, found.id)
+        arguments: Body = load(f"{EXPORT}:plan_arguments")(rows)
+        return arguments
+
+    text = _source({"template": name, **run_in_app(settings, read)})
     read_template(text)
     path = Path(output) if output else settings.data_dir / "templates" / f"{name}.yaml"
     if output is None:
@@ -109,14 +116,6 @@ def save_command(*, plan: str, name: str, output: str | None, force: bool, **fla
     with private_file(path, force=force) as file:
         file.write(text.encode())
     print_line(f"written  {path}", err=True)
-
-
-async def _plan_arguments(settings: Settings, text: str) -> Body:
-    async with open_app(settings) as here:
-        plan = await resolve_plan(here.call, text)
-        rows = await load(f"{EXPORT}:read_plan_rows")(here.call, plan.id)
-        arguments: Body = load(f"{EXPORT}:plan_arguments")(rows)
-        return arguments
 
 
 @click.command()
@@ -158,11 +157,9 @@ def use_command(
             after = ", ".join(map(str, as_list(step.get("dependsOn"))))
             title = str(step.get("title") or step.get("instructions", "")).split("\n")[0]
             console.print(Text(f"{order:3}  {title}{f'  (after {after})' if after else ''}"))
-    plan_id = ""
-    if not dry_run and load(f"{_IMPORT}:confirm")("Create this plan?", template, yes=yes):
-        plan_id = asyncio.run(load(f"{_IMPORT}:create_plan")(settings, org, arguments))
-    body: Body = {"kind": "plan", "id": plan_id or None, **arguments}
-    load(f"{_IMPORT}:report_import")(body, plan_id, written=bool(plan_id), as_json=as_json)
+    confirm, create = (load(f"{_IMPORT}:{name}") for name in ("confirm", "create_plan"))
+    is_confirmed = not dry_run and confirm("Create this plan?", template, yes=yes)
+    create(settings, org, arguments, {}, write=is_confirmed, as_json=as_json)
 
 
 group = CommandGroup(

@@ -9,20 +9,19 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
 import yaml
 from rich.text import Text
 
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.work_list import resolve_run
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
 from waybook.application import BasicApplication
 from waybook.background import render_orgs
 from waybook.cli.demo.environment import Show, SimulatedClock
+from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 
@@ -77,13 +76,9 @@ class DemoContext:
     lines: list[Text] = field(default_factory=list)
     listener: Callable[[Text], None] | None = None
 
-    @cached_property
-    def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.app.services, self.app.calls)
-
     @property
     def call(self) -> RequestContext:
-        return RequestContext(services=self.app.services, caller=self.app.caller(Channel.CLI))
+        return AppSession(self.app).call
 
     def say(self, who: str, message: str, *, strong: bool = False) -> None:
         line = Text.assemble(
@@ -108,10 +103,7 @@ class Actor:
         caller = replace(self.scene.app.caller(self.channel), user=self.name)
         if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
             arguments["sessionId"] = self.session
-        answer = await self.scene.dispatcher.dispatch(caller, tool, arguments)
-        if answer.is_error:
-            raise ToolError(answer.body["error"])  # type: ignore[arg-type]  # an error is an object
-        return answer.body
+        return await AppSession(self.scene.app).result(tool, arguments, caller)
 
     def say(self, message: str, *, strong: bool = False) -> None:
         """Log a line with the name of the session, because an agent may have several sessions."""
@@ -305,12 +297,10 @@ class RunWork:
         text = text or document_for(job).removeprefix(job.get("soFar", ""))
         args = {"jobId": job["jobId"], "attempt": job["attempt"], **self.more, **more}
         answer = await me.call("submit_job_result", documents=[{"content": text}], **args)
-        stage = answer["stage"]
-        if stage["status"] == "completed":
-            what = (
-                f"stage {stage['stageSlug']} is complete: {stage['progress']['totalSteps']} steps"
-            )
-            self.scene.say(_ENGINE, what, strong=True)
+        if (stage := answer["stage"])["status"] == "completed":
+            steps = f"{stage['progress']['totalSteps']} steps"
+            message = f"stage {stage['stageSlug']} is complete: {steps}"
+            self.scene.say(_ENGINE, message, strong=True)
 
     async def _submit_late(self, me: Actor, job: Reply) -> None:
         self.late = None

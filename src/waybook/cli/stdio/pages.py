@@ -8,8 +8,8 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from waybook.bootstrap import Application
 from waybook.cli.lazy import load
@@ -23,10 +23,8 @@ log = logging.getLogger(__name__)
 POLL_SECONDS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPort:
-    listening: socket.socket
-    settings: Settings
+#: A listening socket, and the settings with its port.
+OpenPort: TypeAlias = tuple[socket.socket, Settings]
 
 
 class PageServer:
@@ -41,7 +39,7 @@ class PageServer:
     def base_url(self) -> str:
         """Return the base URL of links. If no process serves the dashboard, open the port first."""
         port = self._try_open()
-        return port.settings.base_url if port else current_base_url(self._loaded.settings)
+        return port[1].base_url if port else current_base_url(self._loaded.settings)
 
     def start(self, application: Application) -> None:
         """Serve the dashboard in the background while no other process serves it."""
@@ -69,7 +67,7 @@ class PageServer:
             try:
                 if not self._claim.is_server_running() and self._claim.try_take():
                     self._port = _open_port(self._loaded.settings, self._claim.last_port)
-                    self._claim.record(self._port.settings.base_url)
+                    self._claim.record(self._port[1].base_url)
             except (OSError, WaybookError) as error:
                 self._give_up(error)
         return self._port
@@ -86,11 +84,12 @@ class PageServer:
 
     async def _serve(self, application: Application, port: OpenPort, claim: PageClaim) -> None:
         """Serve the dashboard until a `waybook serve` process starts and takes over."""
+        listening, settings = port
         try:
-            if await _wait_connected(port.listening, claim):
+            if await _wait_connected(listening, claim):
                 build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
-                app = build(application, replace(self._loaded, settings=port.settings))
-                async with serve_in_background(app, port.listening, self._end_streams):
+                app = build(application, replace(self._loaded, settings=settings))
+                async with serve_in_background(app, listening, self._end_streams):
                     while not claim.is_server_running():  # noqa: ASYNC110 - another process
                         await asyncio.sleep(POLL_SECONDS)
         finally:
@@ -105,7 +104,7 @@ class PageServer:
         # Close the port before the claim, so that the process that claims the dashboard next can
         # open it.
         if self._port is not None:
-            self._port.listening.close()
+            self._port[0].close()
             self._port = None
         if self._claim is not None:
             self._claim.close()
@@ -127,7 +126,7 @@ def _open_port(settings: Settings, last: int | None) -> OpenPort:
 
 def _listen(settings: Settings, port: int) -> OpenPort:
     listening = listen(settings.host, port)
-    return OpenPort(listening, replace(settings, port=listening.getsockname()[1]))
+    return listening, replace(settings, port=listening.getsockname()[1])
 
 
 async def _wait_connected(listening: socket.socket, claim: PageClaim) -> bool:

@@ -7,12 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import SubjectAsOf, event_label, step_title, steps_in_order
-from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
+from waybook.cli.terminal.bars import status_text
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.changes import Row
 from waybook.dag.model import ProgressStatus, RunState
 from waybook.json_values import Body
-from waybook.plan.model import StepStatus, plan_state
+from waybook.plan.model import plan_state
 
 _DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
@@ -41,13 +41,14 @@ def _what(entry: Body) -> Text:
 def as_of_table(then: SubjectAsOf) -> RenderableType:
     if "run" in then.rows:
         subject = next(iter(then.rows["run"].values()))
-        look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
+        state: str = _run_state_then(then, subject)
+        table = _run_steps_then(then)
     else:
         subject = next(iter(then.rows["plan"].values()))
         state = plan_state(subject["status"], canceled=subject.get("canceled"))
-        look, table = PLAN_STYLES[state], _steps_then(then)
+        table = _steps_then(then)
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
-    heading = Text.assemble(look.text(), "  ", (str(subject["name"]), "bold"))
+    heading = Text.assemble(status_text(state), "  ", (str(subject["name"]), "bold"))
     return Group(heading, Text(when, style="dim"), table)
 
 
@@ -74,8 +75,8 @@ def _run_steps_then(then: SubjectAsOf) -> Table:
     table = plain_table("step", unwrapped("status"), figures("jobs done"), figures("failed"))
     for step_id, row in then.rows.get("stage_step", {}).items():
         done = f"{row['done']} of {row['total']}"
-        look = PROGRESS_STYLES[_step_then(row)]
-        table.add_row(Text(step_id), look.text(), done, str(row["failed"] or ""))
+        look = status_text(_step_then(row))
+        table.add_row(Text(step_id), look, done, str(row["failed"] or ""))
     return table
 
 
@@ -83,9 +84,7 @@ def _steps_then(then: SubjectAsOf) -> Table:
     by = unwrapped("by", style="dim")
     table = plain_table(figures("#"), "step", unwrapped("status"), figures("try"), by)
     for _, row in steps_in_order(then.rows):
-        look = STEP_STYLES[StepStatus(str(row["status"]))]
+        look = status_text(str(row["status"]))
         holder = row["held_session"] or row["held_by"] or ""
-        table.add_row(
-            str(row["order"]), step_title(row), look.text(), str(row["attempt"]), str(holder)
-        )
+        table.add_row(str(row["order"]), step_title(row), look, str(row["attempt"]), str(holder))
     return table

@@ -4,64 +4,38 @@ Each status has an icon, a word and a color, so that nothing depends on color al
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 
 from rich.text import Text
 
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
-from waybook.dag.model import ProgressStatus, RunState
-from waybook.plan.model import PlanState, StepStatus
+from waybook.dag.diagram.status_marks import UNKNOWN, symbol_for
+from waybook.dag.model import ProgressStatus
+from waybook.plan.model import StepStatus
+
+#: Style of each status of steps, stages, plans and runs.
+STATUS_STYLES = {
+    "completed": "green",
+    "skipped": "cyan",
+    "failed": "red",
+    "canceled": "dim",
+    "awaiting_input": "bold magenta",
+    "awaiting_review": "bold magenta",
+    "awaiting_feedback": "bold magenta",
+    "stalled": "yellow",
+    "executing": "blue",
+    "in_progress": "blue",
+    "planning": "dim",
+    "pending": "dim",
+    "not_started": "dim",
+    UNKNOWN: "yellow",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class StatusStyle:
-    icon: str
-    word: str
-    style: str
-
-    def text(self) -> Text:
-        return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
+def status_text(status: str | None) -> Text:
+    known = str(status or UNKNOWN)
+    symbol = symbol_for(known)
+    return Text(f"{symbol.symbol} {symbol.label}", style=STATUS_STYLES[known], no_wrap=True)
 
 
-def _drawn(status: str, style: str) -> StatusStyle:
-    shown = STATUS_SYMBOLS[status]
-    return StatusStyle(shown.symbol, shown.label, style)
-
-
-# fmt: off
-STEP_STYLES: Mapping[StepStatus, StatusStyle] = MappingProxyType({
-    StepStatus.COMPLETED:      _drawn("completed", "green"),
-    StepStatus.SKIPPED:        _drawn("skipped", "cyan"),
-    StepStatus.FAILED:         _drawn("failed", "red"),
-    StepStatus.AWAITING_INPUT: _drawn("awaiting_input", "bold magenta"),
-    StepStatus.IN_PROGRESS:    _drawn("in_progress", "blue"),
-    StepStatus.PENDING:        _drawn("pending", "dim"),
-})
-PLAN_STYLES: Mapping[PlanState, StatusStyle] = MappingProxyType({
-    PlanState.PLANNING:         _drawn("planning", "dim"),
-    PlanState.EXECUTING:        _drawn("executing", "blue"),
-    PlanState.AWAITING_REVIEW:  _drawn("awaiting_review", "bold magenta"),
-    PlanState.STALLED:          _drawn("stalled", "yellow"),
-    PlanState.COMPLETED:        _drawn("completed", "green"),
-    PlanState.FAILED:           _drawn("failed", "red"),
-    PlanState.CANCELED:         _drawn("canceled", "dim"),
-})
-PROGRESS_STYLES: Mapping[ProgressStatus, StatusStyle] = MappingProxyType({
-    ProgressStatus.COMPLETED:   _drawn("completed", "green"),
-    ProgressStatus.FAILED:      _drawn("failed", "red"),
-    ProgressStatus.IN_PROGRESS: _drawn("in_progress", "blue"),
-    ProgressStatus.NOT_STARTED: _drawn("not_started", "dim"),
-})
-RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
-    RunState.COMPLETED:         _drawn("completed", "green"),
-    RunState.CANCELED:         _drawn("canceled", "dim"),
-    RunState.FAILED:            _drawn("failed", "red"),
-    RunState.AWAITING_FEEDBACK: _drawn("awaiting_feedback", "bold magenta"),
-    RunState.IN_PROGRESS:       _drawn("in_progress", "blue"),
-})
-# fmt: on
-UNKNOWN = StatusStyle("?", "unknown", "yellow")
 #: For each status of a run's stages and steps, the `StepStatus` whose bar segment is used.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
@@ -89,7 +63,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
     """
     bar = Text(no_wrap=True)
     for status, cells in cell_counts(counts, width).items():
-        style = STEP_STYLES[status].style.removeprefix("bold ")
+        style = STATUS_STYLES[status].removeprefix("bold ")
         bar.append(_GLYPHS[status] * cells, style=style)
     return bar
 
@@ -111,7 +85,7 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]
     """
-    present = {status: counts[status] for status in STEP_STYLES if counts.get(status)}
+    present = {status: counts[status] for status in _GLYPHS if counts.get(status)}
     total = sum(present.values())
     if not total:
         return {StepStatus.PENDING: width}
@@ -139,8 +113,10 @@ def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def _counted(counts: Mapping[StepStatus, int], *, words: bool) -> list[Text]:
-    return [
-        Text(f"{look.icon} {counts[status]}{f' {look.word}' if words else ''}", style=look.style)
-        for status, look in STEP_STYLES.items()
-        if counts.get(status)
-    ]
+    parts = []
+    for status in _GLYPHS:
+        if counts.get(status):
+            symbol = symbol_for(status)
+            word = f" {symbol.label}" if words else ""
+            parts.append(Text(f"{symbol.symbol} {counts[status]}{word}", STATUS_STYLES[status]))
+    return parts

@@ -13,7 +13,7 @@ from rich.text import Text
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
-from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, bar_line, status_counts
+from waybook.cli.terminal.bars import STATUS_STYLES, bar_line, status_counts, status_text
 from waybook.cli.terminal.console import (
     Viewport,
     board_foot,
@@ -37,7 +37,7 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
             line.append(" ")
         else:
             glyph = "┄" if status is StepStatus.AWAITING_INPUT else "━"
-            line.append(glyph, style=STEP_STYLES[status].style.removeprefix("bold "))
+            line.append(glyph, style=STATUS_STYLES[status].removeprefix("bold "))
     line.rstrip()
     return line
 
@@ -53,10 +53,9 @@ _ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
     inner, progress = frame.width - 4, board.progress
-    look = PLAN_STYLES[board.plan.state].text()
     label = f"{progress.done} of {progress.total} done  "
     parts: list[RenderableType] = [
-        one_line(Text.assemble(look, "  ", (board.plan.name, "bold"))),
+        one_line(Text.assemble(status_text(board.plan.state), "  ", (board.plan.name, "bold"))),
         bar_line(label, progress.counts, progress.percent, inner),
     ]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
@@ -127,7 +126,7 @@ def _current_index(steps: Sequence[Step]) -> int:
 def _status(board: PlanDetail, step: Step) -> Text:
     if step.id in board.stalled_ids:
         return Text("▲ stalled", style="yellow")
-    look = STEP_STYLES[step.status].text()
+    look = status_text(step.status)
     if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
         look.append(f" #{step.attempt}")
     return look

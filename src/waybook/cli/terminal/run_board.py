@@ -13,12 +13,10 @@ from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.runs.run import RunDetail
 from waybook.cli.terminal.bars import (
     BAR_STATUS,
-    PROGRESS_STYLES,
-    RUN_STYLES,
-    UNKNOWN,
-    StatusStyle,
+    STATUS_STYLES,
     bar_line,
     segmented_bar,
+    status_text,
     with_failed,
 )
 from waybook.cli.terminal.console import (
@@ -56,7 +54,7 @@ class _DisplayRow:
 
 def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     inner = frame.width - 4
-    heading = Text.assemble(RUN_STYLES[board.state].text(), "  ", (board.run.name, "bold"))
+    heading = Text.assemble(status_text(board.state), "  ", (board.run.name, "bold"))
     models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
     dag, version = board.compiled_dag.dag, board.compiled_dag.version
     source = f"{dag.name}, version {version}, with {', '.join(models)}"
@@ -109,7 +107,6 @@ def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[_DisplayRow]:
 
 def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
     slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
-    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     waits, name = slug == board.awaiting, board.compiled_dag.stages[slug].name
     suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
     progress = stage["progress"]
@@ -119,15 +116,16 @@ def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
         figures = with_failed(done, progress["failedSteps"])
     return _DisplayRow(
         name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
-        status=_AWAITING_TEXT.text() if waits else look.text(),
+        status=(
+            Text("! feedback", STATUS_STYLES[RunState.AWAITING_FEEDBACK], no_wrap=True)
+            if waits
+            else status_text(status)
+        ),
         bar=Counter(BAR_STATUS[step["status"]] for step in steps),
         figures=figures,
         holders=_documents(stage),
         is_current=waits,
     )
-
-
-_AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
 
 
 def _documents(stage: StageReport) -> Text:
@@ -155,7 +153,7 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[_DisplayRow]:
             figures = Text(counts.jobs(key).jobs_text if counts else "", style="dim")
         yield _DisplayRow(
             name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
-            status=PROGRESS_STYLES[step["status"]].text(),
+            status=status_text(step["status"]),
             bar={
                 StepStatus.COMPLETED: jobs["done"],
                 StepStatus.FAILED: jobs["failed"],

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from waybook.cli.terminal.bars import BAR_STATUS, PROGRESS_STYLES, UNKNOWN, segmented_bar
+from waybook.cli.terminal.bars import BAR_STATUS, segmented_bar, status_text
 from waybook.cli.terminal.console import SafeConsole, figures, one_line, plain_table, unwrapped
 from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Report, StageReport, StepReport
@@ -33,12 +33,10 @@ def report_display(report: Report, width: int) -> RenderableType:
 
 
 def _report_stage(stage: StageReport, width: int) -> RenderableType:
-    status = stage["status"]
-    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     slug = (stage["stageSlug"], "bold")
     parts: list[RenderableType] = [
         Text(),
-        Text.assemble(slug, "  ", look.text(), no_wrap=True, overflow="ellipsis"),
+        Text.assemble(slug, "  ", status_text(stage["status"]), no_wrap=True, overflow="ellipsis"),
     ]
     if stage["steps"]:
         counts = Counter(BAR_STATUS[step["status"]] for step in stage["steps"])
@@ -72,13 +70,12 @@ def _report_steps(steps: list[StepReport], width: int) -> Table:
     columns = (Column(width=1), name_column, unwrapped(), unwrapped(style="dim"))
     table = plain_table(*columns, show_header=False)
     for step in steps:
-        look = PROGRESS_STYLES[step["status"]]
         quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
         name = Text(step["stepKey"], style=quiet)
         jobs = step["jobs"]
         numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
         counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
-        table.add_row("", name, look.text(), counts)
+        table.add_row("", name, status_text(step["status"]), counts)
     return table
 
 
