@@ -7,7 +7,7 @@ import pytest
 from plan_builders import ANN, BOB, NOON, make_context, make_new_plan, make_new_step
 from plan_invariants import check_state
 from waybook.core.changes import Change, Row, Rows, replay
-from waybook.errors import InvalidStepReference, NotModifiable
+from waybook.errors import NotModifiable
 from waybook.plan.copy import CopiedPlan, copy_plan
 from waybook.plan.create import create
 from waybook.plan.draft import Decision
@@ -106,19 +106,6 @@ def test_plan_copy_has_new_ids_of_steps_and_conditions() -> None:
     assert [row["step_id"] for row in new["condition"].values()] == [fresh["2"], fresh["1"]]
 
 
-@pytest.mark.parametrize(("up_to", "carried"), [(0, 0), (1, 1), (2, 2), (None, 3)])
-def test_copied_steps_after_argument_up_to_are_pending(up_to: int | None, carried: int) -> None:
-    history = History()
-    for order in (1, 2, 3):
-        history.work(order)
-    plan = history.copied(up_to=up_to).plan
-    check_state(plan)
-    assert [step.status is StepStatus.COMPLETED for step in plan.steps] == [
-        order <= carried for order in (1, 2, 3, 4)
-    ]
-    assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
-
-
 def test_plan_copy_before_a_fired_condition_omits_the_condition() -> None:
     history = History()
     history.work(1)
@@ -142,22 +129,6 @@ def test_plan_copy_at_audit_entry_equals_plan_at_that_entry() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
-    history = History()
-    for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
-        history.work(order, confidence)
-    for seq in range(1, len(history.entries) + 1):
-        made = history.copied(seq=seq)
-        check_state(made.plan)
-        (entry,) = made.entries
-        rows = rows_of(made)
-        assert [row["status"] for row in by_order(rows["step"])] == made.plan.statuses()
-        assert entry.details["copiedFrom"] == {"planId": history.plan.id, "auditSeq": seq}
-        carried = {step.id: step.copied_from for step in made.plan.steps if step.is_carried_over}
-        assert entry.details["carriedOver"] == carried
-        assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
-
-
 def test_name_option_sets_the_name_of_the_copied_plan() -> None:
     made = History().copied(name="Lakes")
     (row,) = rows_of(made)["plan"].values()
@@ -173,8 +144,3 @@ def test_copying_a_plan_without_open_steps_is_refused() -> None:
     with pytest.raises(NotModifiable, match="nothing left to do"):
         history.copied()
     assert len(history.copied(up_to=3).plan.steps) == 4
-
-
-def test_copying_a_plan_up_to_unknown_step_is_refused() -> None:
-    with pytest.raises(InvalidStepReference, match="numbered 1 to 4"):
-        History().copied(up_to=5)

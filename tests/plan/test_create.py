@@ -1,6 +1,6 @@
 import pytest
 
-from plan_builders import ANN, make_context, make_new_plan, make_new_step
+from plan_builders import make_context, make_new_plan, make_new_step
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import BranchAction, NewCondition
@@ -9,23 +9,6 @@ from waybook.plan.model import BranchAction, NewCondition
 def make_new_condition(after: int = 1, expression: str = "true", **values: object) -> NewCondition:
     fields: dict[str, object] = {"action": BranchAction.CONTINUE, **values}
     return NewCondition(after_step_order=after, expression=expression, **fields)  # type: ignore[arg-type]  # names are NewCondition's own
-
-
-def test_create_plan_writes_single_audit_entry() -> None:
-    made = create(make_new_plan(make_new_step()), make_context(ANN))
-    (entry,) = made.entries
-    assert entry.details == {"action": "created", "steps": 1}
-    assert [change.entity for change in entry.changes] == ["plan", "step", "session"]
-    assert made.plan.seq == 1
-
-
-def test_new_plan_stores_the_id_of_the_skill_execution() -> None:
-    new = NewPlan(name="n", research_question="q", steps=(make_new_step(),), skill_execution_id="x")
-    (entry,) = create(new, make_context()).entries
-    assert entry.details["skillExecutionId"] == "x"
-    row = entry.changes[0].new
-    assert isinstance(row, dict)
-    assert row["skill_execution_id"] == "x"
 
 
 def test_create_plan_without_steps_raises_invalid_input() -> None:

@@ -25,40 +25,6 @@ def make_plan_that_asks(required: int | None, stored: int, schema: Json = None) 
     return plan._replace(texts={**plan.texts, step_id(1): text})
 
 
-def test_error_for_too_few_sources_lists_the_stored_sources() -> None:
-    plan = make_plan_that_asks(3, 2)
-    with pytest.raises(InvalidInput, match="needs 3 sources, but only 2 are stored") as refusal:
-        submit(plan, step_id(1), SUBMISSION, make_context())
-    assert refusal.value.details == {
-        "sources": {
-            "required": 3,
-            "stored": 2,
-            "missing": 1,
-            "counted": [
-                {"sourceId": "o0", "title": "Source 0", "url": None},
-                {"sourceId": "o1", "title": "Source 1", "url": None},
-            ],
-        }
-    }
-    call = refusal.value.next_call
-    assert call is not None
-    assert (call.tool, call.args) == ("store_research", {"planId": "p", "stepId": "s1"})
-
-
-def test_error_reports_missing_result_fields_and_sources_together() -> None:
-    plan = make_plan_that_asks(1, 0, schema={"required": ["river"]})
-    with pytest.raises(
-        InvalidInput, match=r"river.*; this step needs 1 sources, but only 0"
-    ) as refusal:
-        submit(plan, step_id(1), Submission(result_summary={}), make_context())
-    details = refusal.value.details
-    assert details["missing"] == [
-        {"at": "resultSummary", "fault": "'river' is a required property"}
-    ]
-    assert details["resultSchema"] == {"required": ["river"]}
-    assert set(details) == {"missing", "resultSchema", "sources"}
-
-
 def test_error_for_too_few_sources_lists_at_most_20_sources() -> None:
     with pytest.raises(InvalidInput) as refusal:
         submit(make_plan_that_asks(50, 49), step_id(1), SUBMISSION, make_context())

@@ -18,8 +18,7 @@ from plan_shapes import (
     WIDE_SHAPES,
     Shape,
 )
-from plan_state_space import State, plan_of, walk
-from walk_progress import stuck_states
+from plan_state_space import plan_of, walk
 from waybook.plan.model import CLOSED_PLAN, PlanStatus
 
 WALKED = WIDE_SHAPES if os.environ.get("WAYBOOK_WALK") == "wide" else SHAPES
@@ -46,21 +45,13 @@ def test_every_reachable_plan_state_is_valid_and_can_be_closed(
 ) -> None:
     walked = walk(shape)
     ends = sum(state.status in CLOSED_PLAN for state in walked.states)
-    stuck, turns = stuck_states(walked)
     with capsys.disabled():
         print(  # noqa: T201 - the size of the walk is part of its answer
             f"\n{shape.name}: {len(walked.states)} states ({ends} of them ends), {walked.edges} "
-            f"decisions, {walked.refusals} refusals, replayed audit = state in each; naive agents "
-            f"end every plan in at most {turns} turns"
+            f"decisions, {walked.refusals} refusals, replayed audit = state in each"
         )
     assert walked.dead_ends() == []
     assert check_copies(map(plan_of, walked.states)) > len(walked.states)
-    assert [state for state in stuck if not is_emptied(state)] == []
     assert set(walked.errors) == MET_BY_SHAPE.get(shape.name, MET)
     assert {state.status for state in walked.states} == set(PlanStatus)
     assert len(walked.states) > MIN_STATES[shape.name]
-
-
-def is_emptied(state: State) -> bool:
-    """Return whether all steps were removed before any was started."""
-    return state.status is PlanStatus.PLANNING and not state.steps

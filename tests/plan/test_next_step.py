@@ -30,11 +30,6 @@ def taken(plan: Plan, actor: Actor = ANN, *, another: bool = False) -> StepReady
     return reply
 
 
-def test_first_claim_of_a_step_sets_the_plan_to_executing() -> None:
-    decided = next_step(make_created_plan(), make_context())
-    assert decided.plan.status is PlanStatus.EXECUTING
-
-
 def test_next_step_of_a_closed_plan_reports_the_outcome() -> None:
     completed = make_plan(make_step(S.COMPLETED))
     assert next_step(completed, make_context()).reply is PlanStatus.COMPLETED
@@ -63,22 +58,6 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
     assert again.reply.step == plan.steps[0]
     assert again.entries == ()
     assert again.touched == (plan.steps[0].id,)
-
-
-def test_holder_gets_a_second_step_with_argument_another() -> None:
-    plan = next_step(make_created_plan(), make_context(ANN)).plan
-    assert taken(plan, another=True).step.order == 2
-
-
-def test_next_step_returns_different_steps_to_different_agents() -> None:
-    plan, seen = make_created_plan(3), []
-    for number in range(3):
-        agent = BOB._replace(session=f"agent {number}")
-        decided = next_step(plan, make_context(agent))
-        assert isinstance(decided.reply, StepReady)
-        seen.append(decided.reply.step.order)
-        plan = decided.plan
-    assert seen == [1, 2, 3]
 
 
 def test_same_session_name_of_another_user_gets_another_step() -> None:

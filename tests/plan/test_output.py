@@ -10,7 +10,7 @@ from plan_builders import ANN, changes_of, events_of, make_context, make_plan, m
 from waybook.core.changes import text_hash
 from waybook.errors import InvalidInput, PlanTerminal, TooLarge
 from waybook.plan.model import MAX_OUTPUTS, Output, Plan, PlanStatus, StepStatus
-from waybook.plan.progress import is_missing, latest
+from waybook.plan.progress import latest
 from waybook.plan.store_output import (
     NewOutput,
     latest_version,
@@ -51,25 +51,6 @@ def test_failed_plan_stores_no_output() -> None:
         store_output(make_plan_in(PlanStatus.FAILED), REPORT, [], make_context())
 
 
-def test_audit_contains_hash_of_output_instead_of_text() -> None:
-    decided = store_output(COMPLETE, REPORT, [], make_context())
-    (change,) = changes_of(decided)
-    assert isinstance(change.new, dict)
-    assert change.new["content_hash"] == text_hash("# Rivers")
-    assert "content" not in change.new
-    assert decided.texts == {change.id: ("# Rivers",)}
-    assert "# Rivers" not in str(decided.entries)
-
-
-def test_outputs_with_same_title_share_version_numbers() -> None:
-    page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
-    there = stored(REPORT, page)
-    assert [output.version for output in there] == [1, 2]
-    again = store_output(COMPLETE, REPORT, there, make_context())
-    assert again.reply.output == there[0]
-    assert [output.media_type for output in latest(there)] == ["text/html", "text/markdown"]
-
-
 @pytest.mark.parametrize("text", ["{", "NaN", "[1,]", "", "[" * 100_000, "9" * 5_000])
 def test_json_output_with_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -88,14 +69,6 @@ def test_too_many_outputs_are_refused() -> None:
     with pytest.raises(TooLarge):
         store_output(COMPLETE, replace(REPORT, content="# More"), full, make_context())
     assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new
-
-
-def test_required_output_is_missing_if_stored_in_another_media_type() -> None:
-    there = stored(replace(REPORT, media_type="text/csv"))
-    assert is_missing([], "text/markdown")
-    assert is_missing(there, "text/markdown")
-    assert not is_missing(there, "text/csv")
-    assert not is_missing([], None)
 
 
 def test_storing_output_records_new_session_only_on_open_plan() -> None:

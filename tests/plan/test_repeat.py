@@ -77,30 +77,6 @@ def test_repeat_condition_copies_dependencies_and_conditions() -> None:
     assert plan.status is PlanStatus.FAILED
 
 
-def test_each_repetition_shows_number_reason_and_latest_results() -> None:
-    doubt = replace(repeat(2, 1), expression="result.score < 5", reason="too weak")
-    plan = plan_with(make_new_step("Draft."), make_new_step("Criticize."), conditions=(doubt,))
-    assert round_of(plan, plan.steps[0]) is None
-    plan, _ = submitted(plan, 1, "first draft")
-    plan, done = submitted(plan, 2, {"score": 3, "text": "weak"})
-    assert done.branches[0].as_json()["values"] == {"result.score": 3}
-    draft, critique = plan.steps[2:]
-    begun = round_of(plan, draft)
-    assert begun
-    assert (begun.number, begun.most) == (2, 4)
-    assert (begun.condition.reason, begun.values) == ("too weak", {"result.score": 3})
-    assert begun.latest == plan.steps[:2]
-    plan, _ = submitted(plan, 3, "second draft")
-    begun = round_of(plan, critique)
-    assert begun
-    assert [step.order for step in begun.latest] == [3, 2]
-    plan, _ = submitted(plan, 4, {"score": 4})
-    begun = round_of(plan, plan.steps[4])
-    assert begun
-    assert (begun.number, begun.values) == (3, {"result.score": 4})
-    assert begun.latest == plan.steps[2:4]
-
-
 def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Plan, StepDone]:
     """Return a plan whose condition is still true after the only repetition that it allows."""
     loop = replace(repeat(1, None, 1), on_exhausted=then)

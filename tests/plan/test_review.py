@@ -47,19 +47,6 @@ def make_decided_plan(status: PlanStatus | None = None) -> Plan:
     return make_plan(make_step(S.FAILED), make_step(), status=status, review=decided)
 
 
-def test_review_request_pauses_the_step_and_the_plan() -> None:
-    requested = request_review(
-        make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), REVIEW_REQUEST, make_context()
-    )
-    assert requested.plan.status is PlanStatus.AWAITING_REVIEW
-    assert statuses(requested.plan) == ["awaiting_input", "pending"]
-    assert events_of(requested) == ["user_reviewed"]
-    assert requested.entries[0].details["action"] == "review_requested"
-    assert open_review(requested.plan) == requested.reply
-    assert requested.reply.questions == ("Sure?",)
-    assert requested.reply.requested_by == "ann"
-
-
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
 def test_review_of_a_step_not_in_progress_is_refused(status: StepStatus) -> None:
     plan = make_plan(make_step(status), make_step())
@@ -139,37 +126,10 @@ def test_reject_fails_step_and_plan_and_leaves_other_steps_unchanged(
     assert moves_of(done, "p") == [("awaiting_review", "failed")]
 
 
-def test_modify_decision_returns_step_to_in_progress_with_feedback() -> None:
-    done = decide(
-        make_waiting_plan(), K.MODIFY, make_context(ANN, minutes=9), feedback="Add prices."
-    )
-    step = done.reply.step
-    assert (step.status, step.attempt) == (S.IN_PROGRESS, 2)
-    assert (step.held_by, step.held_session) == ("ann", "a")
-    assert step.in_progress_since == make_context(minutes=9).now
-    text = done.plan.texts[step.id].instructions
-    assert text == "Look it up.\n\n---\n\nUser feedback: Add prices."
-    assert done.plan.status is PlanStatus.EXECUTING
-    assert done.plan.revision == 2
-
-
 @pytest.mark.parametrize("feedback", [None, "", "  \n"])
 def test_modify_decision_without_feedback_raises_invalid_input(feedback: str | None) -> None:
     with pytest.raises(InvalidInput, match="feedback"):
         decide(make_waiting_plan(), K.MODIFY, make_context(), feedback=feedback)
-
-
-def test_error_for_a_second_decision_shows_the_first_decision() -> None:
-    first = decide(make_waiting_plan(S.PENDING), K.SKIP, make_context(PAT), feedback="Not needed.")
-    with pytest.raises(NotAwaitingReview) as refusal:
-        decide(first.plan, K.APPROVE, make_context(ANN), step_id=step_id(1))
-    assert refusal.value.details == {
-        "decision": "skip",
-        "decidedBy": "pat",
-        "decidedVia": "dashboard",
-        "decidedAt": NOON.isoformat(),
-        "feedback": "Not needed.",
-    }
 
 
 def test_decision_with_the_id_of_another_review_is_refused() -> None:

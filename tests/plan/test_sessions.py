@@ -14,20 +14,6 @@ from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.settle import is_new_session, register_session, resume_session
 
 
-def test_resuming_a_plan_records_a_new_session_only_once() -> None:
-    started = next_step(make_created_plan(), make_context(ANN)).plan
-    first = resume_session(started, make_context(BOB))
-    assert events_of(first) == ["session_resumed"]
-    assert first.entries[0].details == {"sessionId": "b"}
-    again = resume_session(first.plan, make_context(BOB))
-    assert again.entries == ()
-
-
-def test_new_session_is_audited_before_the_start_of_a_step() -> None:
-    started = next_step(make_created_plan(), make_context(ANN)).plan
-    assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
-
-
 def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     fresh = make_created_plan(actor=PAT)
     assert resume_session(fresh, make_context(BOB)).entries == ()

@@ -20,7 +20,6 @@ from waybook.core.decision_context import Actor, Channel
 from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import RetryStep, modify
 from waybook.plan.next_step import StepReady, next_step
-from waybook.plan.submit import Submission, submit
 
 S = StepStatus
 
@@ -72,15 +71,6 @@ def test_pending_steps_are_claimed_before_steps_of_inactive_holders() -> None:
     taken = next_step(plan, make_context(BOB, minutes=45))
     assert isinstance(taken.reply, StepReady)
     assert taken.reply.step.id == step_id(2)
-
-
-def test_late_result_of_a_former_holder_is_refused_but_stored() -> None:
-    taken = next_step(held_by_ann(), make_context(BOB, minutes=31)).plan
-    late = submit(taken, step_id(1), Submission(result_summary=1, attempt=1), make_context(ANN))
-    assert late.refusal
-    assert late.refusal.code == "STALE_ATTEMPT"
-    assert late.plan.step(step_id(1)).status is S.IN_PROGRESS
-    assert late.entries[-1].details["action"] == "late_result_kept"
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 5])

@@ -1,12 +1,9 @@
 from datetime import timedelta
 
-import pytest
-
 from plan_builders import (
     ANN,
     NOON,
     PAT,
-    events_of,
     make_condition,
     make_context,
     make_plan,
@@ -21,14 +18,12 @@ from waybook.plan.next_step import next_step
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
     detect_stalled_steps,
-    is_plan_stalled,
     last_heartbeat,
     newly_stalled,
     stall_threshold,
     time_until_stall,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
@@ -39,13 +34,6 @@ HOURS = timedelta(hours=8)
 def make_stalled_plan() -> Plan:
     """Return a stalled plan, whose last step had its last heartbeat at noon."""
     return make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
-
-
-@pytest.mark.parametrize(("minutes", "stalled"), [(30, False), (30.1, True)])
-def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled: bool) -> None:
-    plan, now = make_plan(make_step(S.IN_PROGRESS)), NOON + timedelta(minutes=minutes)
-    assert bool(detect_stalled_steps(plan, now=now)) == stalled
-    assert is_plan_stalled(plan, now=now) == stalled
 
 
 def test_stall_threshold_of_step_overrides_those_of_plan_and_server() -> None:
@@ -73,26 +61,6 @@ def test_plan_stalls_as_soon_as_any_step_in_progress_stalls() -> None:
     assert time_until_stall(plan, now=NOON + timedelta(minutes=2)) == timedelta(minutes=48)
     assert time_until_stall(plan, now=NOON + timedelta(minutes=51)) is None
     assert time_until_stall(make_plan(make_step()), now=NOON) is None
-
-
-def test_stall_detection_sets_plan_to_stalled_and_records_minutes() -> None:
-    detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=45.9))
-    assert detected.reply is True
-    assert detected.plan.status is PlanStatus.STALLED
-    assert events_of(detected) == ["plan_modified"]
-    assert detected.entries[0].details == {
-        "action": "stall_detected",
-        "steps": [{"stepId": "s1", "minutes": 45}],
-    }
-
-
-def test_repeated_or_early_stall_detection_writes_nothing() -> None:
-    late = make_context(minutes=45)
-    detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), late)
-    again = detect_stall(detected.plan, late)
-    assert again.reply is False
-    assert again.entries == ()
-    assert detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=5)).entries == ()
 
 
 def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:

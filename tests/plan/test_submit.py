@@ -7,7 +7,6 @@ from plan_builders import (
     BOB,
     NOON,
     changes_of,
-    events_of,
     make_context,
     make_plan,
     make_review,
@@ -22,7 +21,7 @@ from waybook.core.usage import Totals, Usage
 from waybook.errors import InvalidTransition, PlanTerminal, StaleAttempt
 from waybook.plan.draft import Decision
 from waybook.plan.model import PlanStatus, StepId, StepStatus
-from waybook.plan.submit import Submission, fired_branches, submit
+from waybook.plan.submit import Submission, submit
 
 S = StepStatus
 DONE = Submission(
@@ -32,21 +31,6 @@ DONE = Submission(
     formatting_notes="As a table.",
     usage=Usage(input_tokens=10, cost_micros=2, model="m"),
 )
-
-
-def test_submit_completes_step_and_stores_all_result_fields() -> None:
-    done = submit(
-        make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), DONE, make_context()
-    )
-    assert events_of(done) == ["step_completed"]
-    assert done.plan.status is PlanStatus.EXECUTING
-    assert done.reply.step.status is S.COMPLETED
-    assert fired_branches(done.reply.branches) == []
-    stored = {change.field: change.new for change in changes_of(done)}
-    assert stored["result_summary"] == {"found": 3}
-    assert stored["confidence"] == 0.5
-    assert stored["report"] == {"steps": 1}
-    assert stored["formatting_notes"] == "As a table."
 
 
 def test_usage_of_a_result_is_added_to_the_plan() -> None:
@@ -98,24 +82,6 @@ def test_repeated_result_of_the_holder_is_not_stored(
         submit(plan, step_id(1), replace(DONE, attempt=attempt), make_context())
 
 
-@pytest.mark.parametrize("actor", [BOB, ANN._replace(session="other"), ANN._replace(session=None)])
-@pytest.mark.parametrize("status", [S.COMPLETED, S.IN_PROGRESS])
-def test_result_without_attempt_is_accepted_only_from_the_holder(
-    actor: Actor, status: StepStatus
-) -> None:
-    plan = make_plan(make_step(status, held_by="ann", held_session="a"), make_step())
-    late = submit(plan, step_id(1), DONE, make_context(actor))
-    expected = StaleAttempt if status is S.IN_PROGRESS else InvalidTransition
-    assert isinstance(late.refusal, expected)
-    assert late.plan.steps == plan.steps
-    artifact = stored_artifact(late)
-    assert late.refusal.details["stepId"] == "s1"
-    assert late.refusal.details["artifactId"] == artifact.id
-    assert isinstance(artifact.new, dict)
-    assert artifact.new["title"] == "Late result of step 1"
-    assert artifact.new["content"] == DONE.values()
-
-
 def test_result_without_attempt_is_accepted_if_step_has_no_holder() -> None:
     unheld = make_step(S.IN_PROGRESS, held_by=None, held_session=None)
     done = submit(make_plan(unheld, make_step()), step_id(1), DONE, make_context(BOB))
@@ -157,31 +123,6 @@ def test_result_for_unknown_attempt_suggests_the_next_call(attempt: int) -> None
 def stored_artifact(late: Decision[object]) -> Change:
     (artifact,) = [change for change in changes_of(late) if change.entity == "artifact"]
     return artifact
-
-
-@pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
-def test_result_of_an_older_attempt_is_refused_but_stored(status: StepStatus) -> None:
-    plan = make_plan(make_step(status, attempt=2), make_step())
-    late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), make_context(BOB))
-    assert isinstance(late.refusal, StaleAttempt)
-    assert late.refusal.details["currentAttempt"] == 2
-    assert late.plan.steps == plan.steps
-    assert late.plan.status is plan.status
-    (change,) = changes_of(late)
-    assert change.entity == "artifact"
-    assert isinstance(change.new, dict)
-    assert change.new["superseded"] is True
-    assert change.new["step_id"] == "s1"
-    assert change.new["content"] == Submission(result_summary="late").values()
-    assert late.refusal.details["artifactId"] == change.id
-    assert late.touched == ()
-
-
-def test_result_of_the_current_attempt_completes_the_step() -> None:
-    plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
-    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), make_context(BOB))
-    assert done.refusal is None
-    assert statuses(done.plan) == ["completed", "pending"]
 
 
 def test_step_can_be_completed_while_another_is_in_review() -> None:

@@ -9,7 +9,6 @@ from run_invariants import check_report, check_state
 from run_row_store import RunRowStore, changes_of
 from waybook.core.changes import differences, replay
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import InvalidTransition, NotFound
 from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages
 from waybook.run.draft import RunDecision
 from waybook.run.model import Run, StageRun
@@ -69,23 +68,3 @@ def test_copy_of_a_run_replays_to_the_same_rows(world: RunEnv, stage: str) -> No
     assert records.run.stages[stage].completed_at is None
     assert (records.run.copied_from, records.run.copied_seq) == (world.run.id, world.run.seq)
     assert records.run.name == "Rivers (copy)"
-
-
-def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv) -> None:
-    decision = copied(world, "left")
-    originals = {d.id for d in world.records.documents.values() if d.stage == "first"}
-    assert {document.copied_from for document in decision.documents} == originals
-    assert all(document.content == "" for document in decision.documents)
-    assert originals.isdisjoint(document.id for document in decision.documents)
-
-
-def test_run_cannot_be_copied_from_stage_without_feedback_on_predecessors(world: RunEnv) -> None:
-    with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
-        copied(world, "last")
-    world.feedback("right")
-    assert [stage.slug for stage in copied(world, "last").reply] == ["last"]
-
-
-def test_copying_a_run_from_unknown_stage_is_refused(world: RunEnv) -> None:
-    with pytest.raises(NotFound, match="no stage"):
-        copied(world, "middle")

@@ -1,5 +1,3 @@
-from datetime import timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,28 +5,16 @@ from hypothesis import strategies as st
 from dag_builders import make_step
 from plan_builders import BOB, NOON
 from run_env import RunEnv, make_run, make_stage_run
-from waybook.dag.model import JobStatus, RunState, Strategy
+from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
 from waybook.run.failure import backoff
-from waybook.run.model import BACKOFF_SECONDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS
+from waybook.run.model import BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 
 J = JobStatus
 
 
 def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
-
-
-def test_failed_job_is_claimable_only_after_the_backoff() -> None:
-    world = single_job()
-    failed = world.fail(world.claim(), "the network is down")
-    assert (failed.status, failed.error) == (J.RETRYING, "the network is down")
-    assert failed.ready_at == NOON + timedelta(seconds=BACKOFF_SECONDS)
-    assert failed.completed_at is None
-    assert world.step("a").failed == 0
-    assert world.ask() is RunState.IN_PROGRESS
-    world.pass_time(timedelta(seconds=BACKOFF_SECONDS))
-    assert world.claim().attempt == 2
 
 
 def test_job_failure_is_audited_with_error_and_status() -> None:
@@ -47,35 +33,11 @@ def test_job_failure_is_audited_with_error_and_status() -> None:
     }
 
 
-def test_job_that_fails_on_the_last_attempt_fails_permanently() -> None:
-    world = single_job()
-    waits = []
-    for _ in range(MAX_ATTEMPTS - 1):
-        failed = world.fail(world.claim())
-        waits.append((failed.ready_at - world.records.now).seconds)
-        world.pass_time()
-    assert waits == [5, 10, 20]
-    failed = world.fail(world.claim())
-    assert failed.status is J.RETRY_LOOP_FAILED
-    assert failed.completed_at == world.records.now
-    assert world.step("a").failed == 1
-
-
 def test_error_that_is_not_retryable_fails_the_job_permanently() -> None:
     world = single_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)
     assert world.step("a").failed == 1
-
-
-def test_stage_with_a_failed_step_is_failed_despite_open_jobs() -> None:
-    world = make_run(make_stage_run(make_step("a"), make_step("b")))
-    world.fail(world.claim(), retryable=False)
-    world.claim()
-    assert world.report is not None
-    (stage,) = world.report["stages"]
-    assert stage["status"] == "failed"
-    assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
 def test_former_holder_cannot_report_a_job_as_failed() -> None:

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from dag_builders import make_dag, make_input, make_output, make_plan_step, make_stage, make_step
+from dag_builders import make_dag, make_input, make_plan_step, make_stage, make_step
 from plan_builders import NOON
 from run_env import RUN, RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
@@ -15,13 +15,6 @@ S = Strategy
 
 def two_steps() -> RunEnv:
     return make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
-
-
-def completed_steps(world: RunEnv) -> int:
-    assert world.report is not None
-    (stage,) = world.report["stages"]
-    assert stage["progress"] is not None
-    return stage["progress"]["completedSteps"]
 
 
 def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
@@ -103,25 +96,6 @@ def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
 
 
-def test_regenerating_a_document_of_a_closed_step_leaves_step_closed() -> None:
-    world = two_steps()
-    world.work("a")
-    assert completed_steps(world) == 1
-    old = world.documents("a")[0]
-    maker = world.job(old.job_id)
-    fresh = world.regenerate(old.id)
-    assert world.job(maker).status is J.SUPERSEDED
-    assert world.job(maker).completed_at == NOON
-    assert (fresh.status, fresh.document, fresh.counted) == (J.PENDING, old.id, False)
-    assert (fresh.unit, fresh.model, fresh.rank) == (maker.unit, maker.model, maker.rank)
-    assert completed_steps(world) == 1
-    world.submit(world.claimed(fresh), "new")
-    assert world.step("a").done == world.step("a").total == 2
-    new = world.documents("a")[-1]
-    assert (new.version, new.content, new.origin) == (2, "new", old.origin)
-    assert len(world.jobs("b")) == 2
-
-
 def test_regenerating_document_of_open_step_lowers_number_of_done_jobs() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
@@ -171,22 +145,6 @@ def test_document_regenerated_in_parts_contains_only_new_text() -> None:
     world.submit(world.claimed(following), "newer.")
     newest = world.records.latest(document.id)
     assert (newest.version, newest.content) == (2, "New, newer.")
-
-
-def test_new_version_of_a_regenerated_document_is_rendered_again() -> None:
-    world = make_run(
-        make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=[make_output("text", "# Text")]))
-    )
-    world.work()
-    world.render()
-    (before,) = world.records.available()
-    world.regenerate(world.documents("a")[0].id)
-    assert world.records.available() == [before]
-    world.work()
-    assert len(world.records.to_render()) == 1
-    world.render()
-    (after,) = world.records.available()
-    assert after != before
 
 
 @pytest.mark.parametrize("units", [1, 2])

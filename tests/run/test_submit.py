@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dag_builders import make_input, make_output, make_plan_step, make_step
 from plan_builders import BOB, NOON
-from run_env import MODELS, RunEnv, make_run, make_stage_run
+from run_env import RunEnv, make_run, make_stage_run
 from run_row_store import changes_of
 from waybook.core.changes import Entity, text_hash
 from waybook.core.usage import Totals, Usage
@@ -92,35 +92,6 @@ def test_unclaimed_job_cannot_be_submitted() -> None:
         world.submit(job, "text")
 
 
-@pytest.mark.parametrize("continues", [False, True])
-@pytest.mark.parametrize("status", [J.PROCESSING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_stale_job_result_is_refused_but_stored(status: JobStatus, *, continues: bool) -> None:
-    world = single_job()
-    mine = world.claim()
-    world.pass_time()
-    theirs = world.claim(BOB)
-    if status is J.COMPLETED:
-        world.submit(theirs, "theirs")
-    elif status is not J.PROCESSING:
-        world.fail(theirs, retryable=status is J.RETRYING)
-    before = world.job(mine)
-    with pytest.raises(StaleAttempt, match="attempt 1 of this job is over") as refusal:
-        world.submit(mine, "mine", "too", continues=continues)
-    assert refusal.value.details["currentAttempt"] == 2
-    assert refusal.value.details["status"] == status
-    assert world.job(mine) == before
-    assert "mine" not in [document.content for document in world.documents("a")]
-    ((row, texts),) = (
-        stored
-        for (entity, _), stored in world.records.texts.items()
-        if entity is Entity.LATE_RESULT
-    )
-    assert (row["job_id"], row["attempt"], row["created_by"]) == (mine.id, 1, "ann")
-    assert texts == ("mine\n\ntoo",)
-    assert world.events() == ["plan_modified"]
-    assert world.details() == [{"action": "late_result", "jobId": mine.id, "attempt": 1}]
-
-
 def test_result_for_a_failed_job_is_refused_but_stored() -> None:
     world = single_job()
     job = world.claim()
@@ -129,22 +100,6 @@ def test_result_for_a_failed_job_is_refused_but_stored() -> None:
         world.submit(job, "mine")
     assert world.details() == [{"action": "late_result", "jobId": job.id, "attempt": 1}]
     assert world.documents("a") == []
-
-
-def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
-    world = single_job()
-    job = world.claim()
-    done = world.submit(job, "One, ", continues=True)
-    following = done.continuation
-    assert following is not None
-    assert world.job(job).status is J.COMPLETED
-    assert (following.status, following.part, following.continues) == (J.PENDING, 2, job.id)
-    assert following.unit == job.unit
-    assert (world.step("a").done, world.step("a").closed_at) == (0, None)
-    assert world.documents("a") == []
-    assert world.records.texts[Entity.JOB_PART, job.id][1] == ("One, ",)
-    (detail,) = world.details()
-    assert (detail["jobId"], detail["continues"]) == (job.id, True)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
@@ -199,14 +154,6 @@ def test_partial_result_with_texts_of_two_documents_is_refused(*, continues: boo
     assert world.job(job).status is J.PROCESSING
 
 
-def test_text_without_document_key_becomes_every_document_of_the_job() -> None:
-    world = make_plan_for_all()
-    world.submit(world.claim(), "For all.")
-    assert places(world, "plan") == [
-        (key, model, "For all.") for key in ("goals", "means") for model in MODELS
-    ]
-
-
 @pytest.mark.parametrize(
     ("submissions", "expected"),
     [
@@ -235,12 +182,6 @@ def test_error_for_missing_documents_lists_the_missing_documents() -> None:
     ]
     assert world.job(job).status is J.PROCESSING
     assert world.documents("plan") == []
-
-
-def test_submitting_a_job_without_documents_raises_invalid_input() -> None:
-    world = single_job()
-    with pytest.raises(InvalidInput, match="1 of 1 documents are missing"):
-        world.submit(world.claim())
 
 
 def test_error_for_many_missing_documents_lists_the_first_twenty() -> None:
