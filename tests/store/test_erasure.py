@@ -11,7 +11,16 @@ import psycopg
 import pytest
 
 from database_dump import dump
-from erasure_checks import LEFT, add_user, ignore_progress, rows_of, slug_of, tables, verdicts
+from erasure_checks import (
+    LEFT,
+    add_user,
+    erased_org,
+    ignore_progress,
+    rows_of,
+    slug_of,
+    tables,
+    verdicts,
+)
 from foreign_records import all_foreign_records
 from org_env import AgentClient, OrgEnv, check_audit, make_step
 from waybook.accounts.manage import NewUser
@@ -126,9 +135,7 @@ async def test_erasure_record_of_an_org_contains_time_operator_and_counts(
     agent = own_world.agent
     await agent.work_through(await agent.plan(2))
     entries = 5
-    await erase_org(
-        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
-    )
+    await erased_org(own_world.place, slug_of(agent))
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.note is not None
     assert "the org was erased at " in verdict.note
@@ -142,9 +149,7 @@ async def test_erasure_record_of_an_org_contains_time_operator_and_counts(
 async def test_calls_of_an_erased_org_fail_and_create_no_rows(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await agent.plan()
-    await erase_org(
-        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
-    )
+    await erased_org(own_world.place, slug_of(agent))
     assert (await agent.refused("get_next_step", planId=plan["planId"]))["code"] == "NOT_FOUND"
     named = {"name": "New", "researchQuestion": "Q?", "steps": [make_step()]}
     assert (await agent.ask("create_research_plan", named)).is_error
@@ -157,7 +162,7 @@ async def test_local_org_can_be_used_again_after_erasure(own_world: OrgEnv) -> N
     )
     for _ in range(2):
         plan = await local.plan()
-        await erase_org(own_world.place.owner_dsn, "local", by="operator", progress=ignore_progress)
+        await erased_org(own_world.place, "local")
         assert (await local.refused("get_plan_status", planId=plan["planId"]))[
             "code"
         ] == "NOT_FOUND"
@@ -176,7 +181,7 @@ async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv)
     for name in ("ann", "bob"):
         await members.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
     await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=ignore_progress)
-    await erase_org(place.owner_dsn, "local", by="operator", progress=ignore_progress)
+    await erased_org(place, "local")
     await members.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
     await check_audit(own_world.dispatcher.services, LOCAL_ORG)
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
@@ -184,9 +189,7 @@ async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv)
 
 async def test_erasing_an_unknown_org_is_refused(own_world: OrgEnv) -> None:
     with pytest.raises(NotFound, match="there is no org “nobody” here"):
-        await erase_org(
-            own_world.place.owner_dsn, "nobody", by="operator", progress=ignore_progress
-        )
+        await erased_org(own_world.place, "nobody")
 
 
 async def test_erasing_an_org_with_a_locked_plan_raises_busy(
@@ -202,9 +205,7 @@ async def test_erasing_an_org_with_a_locked_plan_raises_busy(
             (agent.org_id, plan["planId"]),
         )
         with pytest.raises(Busy, match="nothing was erased"):
-            await erase_org(
-                place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
-            )
+            await erased_org(place, slug_of(agent))
     assert rows_of(place, agent.org_id) == before
 
 
@@ -229,7 +230,7 @@ async def test_org_erasure_killed_midway_changes_nothing_and_can_be_repeated(
         done = subprocess.run(command, check=False)  # noqa: ASYNC221 - nothing else goes on
         assert done.returncode == -signal.SIGKILL
     assert rows_of(place, agent.org_id) == before
-    await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress)
+    await erased_org(place, slug_of(agent))
     assert set(rows_of(place, agent.org_id)) == LEFT
 
 
@@ -262,9 +263,7 @@ async def test_audit_verification_reports_a_tampered_erasure_record(
 ) -> None:
     agent = own_world.agent
     await agent.plan()
-    await erase_org(
-        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
-    )
+    await erased_org(own_world.place, slug_of(agent))
     tampering.execute(TAMPERINGS[how].encode(), {"org": agent.org_id})
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.first_broken_entry == 1

@@ -1,9 +1,8 @@
 """Query parameters, which are sent separately from the SQL and arrive unchanged."""
 
 import json
-import math
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from uuid import UUID
 
 import psycopg
@@ -74,49 +73,24 @@ def test_database_returns_a_text_unchanged(connection: psycopg.Connection, text:
     assert returned(connection, text, "text") == text
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("bigint", INTEGERS),
+        ("double precision", st.sampled_from([-0.0, 1.7976931348623157e308]) | FLOATS),
+        ("bytea", st.binary()),
+        ("timestamptz", TIMES),
+        ("uuid", st.uuids()),
+        ("boolean", st.none() | st.booleans()),
+    ],
+)
 @FEW
-@given(INTEGERS)
-def test_database_returns_an_integer_unchanged(connection: psycopg.Connection, number: int) -> None:
-    assert returned(connection, number, "bigint") == number
-
-
-@example(-0.0)
-@example(5e-324)
-@example(1.7976931348623157e308)
-@FEW
-@given(FLOATS)
-def test_database_returns_a_float_unchanged(connection: psycopg.Connection, number: float) -> None:
-    result = returned(connection, number, "double precision")
-    assert result == number or (math.isclose(number, 0, abs_tol=5e-324) and result == 0)
-
-
-@FEW
-@given(st.binary())
-def test_database_returns_bytes_unchanged(connection: psycopg.Connection, value: bytes) -> None:
-    assert returned(connection, value, "bytea") == value
-
-
-@FEW
-@given(TIMES)
-def test_database_returns_a_datetime_as_the_same_instant(
-    connection: psycopg.Connection, time: datetime
+@given(data=st.data())
+def test_database_returns_a_value_unchanged(
+    connection: psycopg.Connection, data: st.DataObject, kind: str, values: st.SearchStrategy[Value]
 ) -> None:
-    assert returned(connection, time, "timestamptz") == time.astimezone(UTC)
-
-
-@FEW
-@given(st.uuids())
-def test_database_returns_a_uuid_unchanged(connection: psycopg.Connection, value: UUID) -> None:
-    assert returned(connection, value, "uuid") == value
-
-
-@FEW
-@given(st.none() | st.booleans())
-def test_database_returns_null_and_boolean_values_unchanged(
-    connection: psycopg.Connection,
-    value: bool | None,  # noqa: FBT001 - the value itself
-) -> None:
-    assert returned(connection, value, "boolean") is value
+    value = data.draw(values)
+    assert returned(connection, value, kind) == value
 
 
 @FEW

@@ -8,7 +8,7 @@ from auth_env import make_token
 from org_env import AgentClient, OrgEnv
 from postgres_servers import ServerDatabase
 from waybook.app.operations.audit_verification import AuditVerdict, verify_subject
-from waybook.app.operations.erasure import erase_user, verify_erasures
+from waybook.app.operations.erasure import erase_org, erase_user, verify_erasures
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
@@ -75,6 +75,10 @@ async def verdicts(world: OrgEnv, org_id: UUID) -> list[AuditVerdict]:
 async def verified(world: OrgEnv, kind: str, subject_id: str) -> AuditVerdict:
     judge = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
+
+
+async def erased_org(place: ServerDatabase, slug: str) -> Erased:
+    return await erase_org(place.owner_dsn, slug, by="operator", progress=ignore_progress)
 
 
 async def erased(world: OrgEnv, agent: AgentClient, name: str, by: str = "operator") -> Erased:
