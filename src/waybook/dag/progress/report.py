@@ -3,13 +3,15 @@
 An unknown value is null, with a warning.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from waybook.dag.diagnostics import quote_name, sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
+from waybook.dag.graph import Graph
 from waybook.dag.model import JobStatus, ProgressStatus, Stage
 from waybook.dag.progress.structure import (
     NO_EVIDENCE,
@@ -55,35 +57,37 @@ class AvailableDocument(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class StageDocuments:
+_Finding = tuple[str | None, AvailableDocument | str]
+
+
+class StageDocuments(NamedTuple):
     documents: tuple[AvailableDocument, ...]
     warnings: tuple[str, ...]
-
-
-_Finding = tuple[str | None, AvailableDocument | str]
 
 
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
+    by_stage: dict[str | None, set[AvailableDocument | str]] = {}
     for stage, finding in _findings(renders, resources):
-        documents, warnings = by_stage.setdefault(stage, (set(), set()))
-        if isinstance(finding, str):
-            warnings.add(finding)
-        else:
-            documents.add(finding)
-    return {
-        stage: StageDocuments(tuple(sorted(documents, key=_place)), tuple(sorted(warnings)))
-        for stage, (documents, warnings) in by_stage.items()
-    }
+        by_stage.setdefault(stage, set()).add(finding)
+    return {stage: _sorted(findings) for stage, findings in by_stage.items()}
+
+
+def _sorted(findings: Iterable[AvailableDocument | str]) -> StageDocuments:
+    documents = [finding for finding in findings if isinstance(finding, AvailableDocument)]
+    documents.sort(key=lambda d: (d.document_key or "", d.model_id or "", d.resource_id))
+    warnings = sorted(finding for finding in findings if isinstance(finding, str))
+    return StageDocuments(tuple(documents), tuple(warnings))
 
 
 def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> Iterator[_Finding]:
+    def doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
+        return job.status != JobStatus.COMPLETED, tuple(map(str, job))
+
     jobs: dict[str, RenderJob] = {}
     for render in renders:
-        jobs[render.id] = min(render, jobs.get(render.id, render), key=_doubt)
+        jobs[render.id] = min(render, jobs.get(render.id, render), key=doubt)
     fetched: set[str | None] = set()
     for resource in resources:
         fetched.add(resource.job_id)
@@ -113,24 +117,10 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[_Fi
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 
-def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    return job.status != JobStatus.COMPLETED, tuple(map(str, job))
-
-
-def _place(document: AvailableDocument) -> tuple[str, str, str]:
-    return document.document_key or "", document.model_id or "", document.resource_id
-
-
-class Jobs(TypedDict):
-    done: int
-    active: int
-    failed: int
-
-
 class StepReport(TypedDict):
     stepKey: str
     status: ProgressStatus
-    jobs: Jobs
+    jobs: dict[Literal["done", "active", "failed"], int]
     startedAt: str | None
     completedAt: str | None
 
@@ -153,13 +143,8 @@ class StageReport(TypedDict):
     warnings: list[str]
 
 
-class _DagProgress(TypedDict):
-    completedStages: int
-    totalStages: int
-
-
 class Report(TypedDict):
-    dagProgress: _DagProgress
+    dagProgress: dict[Literal["completedStages", "totalStages"], int]
     stages: list[StageReport]
     warnings: list[str]
 
@@ -212,7 +197,7 @@ def _not_initiated(stage: Stage, warnings: _Warnings) -> StageReport:
         "stageSlug": stage.slug,
         "status": ProgressStatus.NOT_STARTED,
         "modelCount": None,
-        "progress": {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0},
+        "progress": _progress(()),
         "steps": [],
         "documents": [],
         "documentsExpected": None,
@@ -228,61 +213,49 @@ def _initiated(
     counts: StageCounts | None,
     warnings: _Warnings,
 ) -> StageReport:
-    standings = _standings(stage, structure, seen)
-    expected = documents_expected(stage, counts) if counts and seen.models else None
-    strange = [*warnings.get(stage.slug, ()), *_unknowns(stage, structure, seen, counts)]
+    standings, strange = seen.standings, [*warnings.get(stage.slug, ())]
+    if standings is None:
+        graph = structure.graphs.get(stage.slug)
+        standings = overlay(graph, seen.steps) if graph else None
+        strange += _unknowns(graph, seen, counts)
+    known = {} if standings is None else standings
     return {
         "stageSlug": stage.slug,
-        "status": None if standings is None else stage_status(standings.values()),
+        "status": None if standings is None else stage_status(known.values()),
         "modelCount": None if seen.models is None else len(seen.models),
-        "progress": None if standings is None else _progress(standings),
-        "steps": None
-        if standings is None
-        else [
-            _step(key, status, seen.steps.get(key, NO_EVIDENCE))
-            for key, status in standings.items()
-        ],
+        "progress": None if standings is None else _progress(known.values()),
+        "steps": None if standings is None else [_step(key, known[key], seen) for key in known],
         "documents": [document.as_json() for document in seen.documents],
-        "documentsExpected": expected,
+        "documentsExpected": documents_expected(stage, counts) if counts and seen.models else None,
         "documentsAvailable": len(seen.documents),
         "warnings": sorted_messages(strange),
     }
 
 
-def _standings(
-    stage: Stage, structure: Structure, seen: StageEvidence
-) -> Mapping[str, ProgressStatus] | None:
-    graph = structure.graphs.get(stage.slug)
-    if seen.standings is not None or graph is None:
-        return seen.standings
-    return overlay(graph, seen.steps)
-
-
-def _progress(standings: Mapping[str, ProgressStatus]) -> Progress:
-    statuses = list(standings.values())
+def _progress(standings: Collection[ProgressStatus]) -> Progress:
+    counts = Counter(standings)
     return {
-        "completedSteps": statuses.count(ProgressStatus.COMPLETED),
-        "totalSteps": len(statuses),
-        "failedSteps": statuses.count(ProgressStatus.FAILED),
+        "completedSteps": counts[ProgressStatus.COMPLETED],
+        "totalSteps": len(standings),
+        "failedSteps": counts[ProgressStatus.FAILED],
     }
 
 
-def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
+def _step(key: str, standing: ProgressStatus, seen: StageEvidence) -> StepReport:
+    evidence = seen.steps.get(key, NO_EVIDENCE)
     return {
         "stepKey": key,
         "status": standing,
-        "jobs": {"done": seen.done, "active": seen.active, "failed": seen.failed},
-        "startedAt": seen.started_at,
-        "completedAt": seen.completed_at,
+        "jobs": {"done": evidence.done, "active": evidence.active, "failed": evidence.failed},
+        "startedAt": evidence.started_at,
+        "completedAt": evidence.completed_at,
     }
 
 
 def _unknowns(
-    stage: Stage, structure: Structure, seen: StageEvidence, counts: StageCounts | None
+    graph: Graph | None, seen: StageEvidence, counts: StageCounts | None
 ) -> Iterator[str]:
-    if seen.standings is not None:
-        return
-    if stage.slug not in structure.graphs:
+    if graph is None:
         yield "step progress is unknown: the recipe is not a valid graph"
     if not seen.models:
         yield "expected documents unknown: models are not set"

@@ -175,21 +175,14 @@ def read_snapshot(data: object) -> Snapshot:
     resources, strange_resources = _resources(raw.get("resources"))
     readings = available_documents(renders, resources)
     warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
-    warned += [
-        StageWarning(slug, message)
-        for slug, findings in readings.items()
-        for message in findings.warnings
-    ]
-    warned += [
-        StageWarning(slug, message)
-        for slug, findings in lenient.warnings.items()
-        for message in findings
-    ]
+    found = [(slug, messages) for slug, (_, messages) in readings.items()]
+    for slug, messages in [*found, *lenient.warnings.items()]:
+        warned += [StageWarning(slug, message) for message in messages]
     seen: dict[str, StageEvidence] = {}
     for slug in {*runs, *work_by_stage}:
         run, work = runs.get(slug, StageRun()), work_by_stage.get(slug, Counter())
         evidence, unknown = evidence_of(work, run.closed)
-        documents = readings[slug].documents if slug in readings else ()
+        documents, _ = readings.get(slug, ((), ()))
         seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
         warned += [
             StageWarning(slug, message) for message in (*unknown, *_no_steps(slug, work, structure))
