@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dag_builders import make_chain, make_stage, make_step, recipes
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
 from waybook.dag.expansion.units import ProducedDocument, Unit
-from waybook.dag.graph import Graph, StepState, Walk, graph_of, start, walk
+from waybook.dag.graph import Graph, StepState, Walk, graph_of, walk
 from waybook.dag.model import Dag, JobStatus, Recipe, Stage
 
 RUNNING = StepState(opened=True, closed=False, total=2, done=1)
@@ -120,7 +120,7 @@ class Workshop:
 
     def work(self, events: Events) -> None:
         """Start the stage, apply these events, and then complete the remaining jobs."""
-        self.follow(start(self.run.graph, self.count_of))
+        self.follow(walk(self.run.graph, {}, self.count_of))
         for event, choice in events:
             self.happen(event, choice)
         while self.open or self.failed:
@@ -167,19 +167,19 @@ def none(_: str) -> int:
 def test_step_without_jobs_closes_immediately_and_opens_the_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*make_chain(*"abcd"))
-    assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
+    assert walk(chain, {}, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
 def test_jobs_of_a_skipped_step_are_not_counted() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
-    assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
+    assert walk(skipping, {}, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
 
 
 def test_starting_a_stage_without_jobs_closes_every_step() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     chain = graph(*make_chain(*keys))
-    step_changes = start(chain, none)
+    step_changes = walk(chain, {}, none)
     assert step_changes.closed == step_changes.opened == chain.order
     assert {*chain.order} <= {*step_changes.closed}
 
@@ -198,5 +198,5 @@ def test_starting_a_stage_counts_the_jobs_of_each_step_once(recipe: Recipe) -> N
         return 0
 
     recipe_graph = graph_of(recipe)
-    start(recipe_graph, count_of)
+    walk(recipe_graph, {}, count_of)
     assert calls == Counter(key for key in recipe_graph.order if not recipe_graph.steps[key].skip)

@@ -67,15 +67,5 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
     """
     messages = sorted(set(warnings))
     more = len(messages) - MAX_DIAGNOSTICS
-    return (
-        [*messages[:MAX_DIAGNOSTICS], f"and {count_noun(more, 'more warning')}"]
-        if more > 0
-        else messages
-    )
-
-
-def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
-    by_stage: dict[str | None, list[str]] = {}
-    for stage, message in warned:
-        by_stage.setdefault(stage, []).append(message)
-    return by_stage
+    rest = [f"and {count_noun(more, 'more warning')}"] if more > 0 else []
+    return messages[:MAX_DIAGNOSTICS] + rest

@@ -83,9 +83,8 @@ def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
         where = f"{at}.edges[{number}]"
         for end in edge:
             if end not in keys:
-                yield Diagnostic(
-                    "dangling_edge", where, f"the edge names {end!r}, which is not a step"
-                )
+                message = f"the edge names {end!r}, which is not a step"
+                yield Diagnostic("dangling_edge", where, message)
         if edge in seen:
             message = f"the edge from {edge[0]!r} to {edge[1]!r} occurs twice"
             yield Diagnostic("duplicate_edge", where, message)
@@ -103,10 +102,8 @@ def _adjacent_steps(
     for source, target in edges:
         before[target].append(source)
         after[source].append(target)
-    return (
-        {key: tuple(neighbors) for key, neighbors in before.items()},
-        {key: tuple(neighbors) for key, neighbors in after.items()},
-    )
+    frozen = [{key: tuple(steps) for key, steps in side.items()} for side in (before, after)]
+    return frozen[0], frozen[1]
 
 
 def _order(ranked: Sequence[str], before: _AdjacentSteps, after: _AdjacentSteps) -> list[str]:
@@ -178,16 +175,10 @@ def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str]
             opened.append(key)
             total = 0 if graph.steps[key].skip else count_of(key)
             state = StepState(opened=True, closed=False, total=total, done=0)
-        if not state.closed and state.done >= state.total:
-            closed.append(key)
+        if state.closed or state.done >= state.total:
             over.add(key)
-        elif state.closed:
-            over.add(key)
+            closed += [] if state.closed else [key]
     return Walk(tuple(closed), tuple(opened))
-
-
-def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    return walk(graph, {}, count_of)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:

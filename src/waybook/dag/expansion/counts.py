@@ -71,12 +71,9 @@ def add_counts(counts: Iterable[Count]) -> Count:
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
+    parts = [*numbers]
+    known = [number for number in parts if number is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def expected_counts(

@@ -6,7 +6,7 @@ model. If no document matches, the job gets all documents of the input. If a job
 a list, it gets the item instead of the list.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,8 +104,7 @@ def input_slots(
             continue
         primary = number == 0 or step.inputs is None
         lineage = unit.source.lineage if primary and unit.source is not None else unit.lineage
-        stage = stage_slug if wanted.stage is None else wanted.stage
-        slots.append(DocumentSlot(stage, wanted.document_key, lineage))
+        slots.append(_slot(wanted, stage_slug)._replace(lineage=lineage))
     return [slot for slot in slots if (slot.stage, slot.document_key) in made]
 
 
@@ -126,7 +125,6 @@ def resolve_all(
     unit: Unit, stage_slug: str, graph: Graph, shelf: _DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
     step = graph.steps[unit.step_key]
-    before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
     for number, wanted in enumerate(_inputs(step, graph)):
         place = _slot(wanted, stage_slug)
@@ -138,7 +136,7 @@ def resolve_all(
         elif primary and unit.source is not None:
             maker = primary_source(step, stage_slug, graph)
             source = unit.source
-            here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
+            here = place._replace(lineage=source.lineage, model=source.model)
             documents = tuple(
                 document
                 for document in shelf.get(here, ())
@@ -146,10 +144,8 @@ def resolve_all(
             )
             inputs.append(ResolvedInput(input=wanted, documents=documents))
         else:
-            near = _nearness(place, unit, _author(unit, step, place, stage_slug))
-            there = before if place.stage == stage_slug else None
-            matches = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
-            inputs.append(ResolvedInput(input=wanted, documents=matches))
+            documents = _nearest(place, unit, stage_slug, graph, shelf)
+            inputs.append(ResolvedInput(input=wanted, documents=documents))
     return inputs
 
 
@@ -175,23 +171,24 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
     return [Input(document_key=key, required=False) for key in keys]
 
 
-def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    if unit.reviewer is not None:
-        return unit.reviewer
-    own = step.strategy in _OWN_DOCUMENTS and place.stage == stage_slug
-    return unit.model if own else None
-
-
-def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
-    stage, key = place.stage, place.document_key
-    yield DocumentSlot(stage, key, unit.lineage, author)
-    yield DocumentSlot(stage, key, unit.lineage)
-    yield DocumentSlot(stage, key, None, author)
-    yield place
-
-
-def _standing(
-    place: DocumentSlot, shelf: _DocumentIndex, steps: set[str] | None
+def _nearest(
+    place: DocumentSlot, unit: Unit, stage_slug: str, graph: Graph, shelf: _DocumentIndex
 ) -> tuple[Document, ...]:
-    documents = shelf.get(place, ())
-    return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)
+    """Return the documents of the job's lineage and author, else of one of them, else all."""
+    is_here = place.stage == stage_slug
+    is_own = is_here and graph.steps[unit.step_key].strategy in _OWN_DOCUMENTS
+    own_model = unit.model if is_own else None
+    author = own_model if unit.reviewer is None else unit.reviewer
+    before = _before(unit.step_key, graph) if is_here else None
+    for slot in (
+        place._replace(lineage=unit.lineage, model=author),
+        place._replace(lineage=unit.lineage),
+        place._replace(model=author),
+        place,
+    ):
+        documents = shelf.get(slot, ())
+        if before is not None:
+            documents = tuple(doc for doc in documents if doc.step_key in before)
+        if documents:
+            return documents
+    return ()

@@ -159,25 +159,20 @@ def map_json(structure: Structure, models_of: _ModelsByStage, lengths: Lengths =
 
 
 def _stage_map(slug: str, graph: Graph | None, counts: StageCounts | None) -> StageMap:
-    order = graph.order if graph else ()
+    order = list(graph.order) if graph else []
+    expected: Expected = {"total": None, "steps": dict.fromkeys(order)}
+    if counts is not None:
+        steps = {key: counts.jobs(key).known for key in order}
+        expected = {"total": counts.total_jobs.known, "steps": steps}
+        if limits := {key: most for key, most in counts.limits.items() if most is not None}:
+            expected["atMost"] = limits
     return {
         "stageSlug": slug,
-        "order": list(order),
+        "order": order,
         "roots": list(graph.roots if graph else ()),
         "leaves": list(graph.leaves if graph else ()),
-        "expected": _expected(order, counts),
+        "expected": expected,
     }
-
-
-def _expected(order: Sequence[str], counts: StageCounts | None) -> Expected:
-    if counts is None:
-        return {"total": None, "steps": dict.fromkeys(order)}
-    steps = {key: counts.jobs(key).known for key in order}
-    expected: Expected = {"total": counts.total_jobs.known, "steps": steps}
-    limits = {key: most for key, most in counts.limits.items() if most is not None}
-    if limits:
-        expected["atMost"] = limits
-    return expected
 
 
 class Evidence(NamedTuple):
@@ -225,11 +220,14 @@ def evidence_of(
         if step is None or kind == render:
             continue
         if status not in COUNTED:
-            warnings.append(_unknown(step, status, many))
-        count = counts.get(step)
-        if count is None:
-            count = counts[step] = [0, 0, 0, 0]
-        count[COUNTED.get(status, ACTIVE)] += many
+            unknown = (
+                f"in the unknown status {quote_name(status)}" if status else "without a status"
+            )
+            jobs_text = f"{count_noun(many, 'job')} {unknown}, counted as unfinished"
+            warnings.append(f"step {quote_name(step)}: {jobs_text}")
+        if step not in counts:
+            counts[step] = [0, 0, 0, 0]
+        counts[step][COUNTED.get(status, ACTIVE)] += many
     final = frozenset(closed)
     evidence = {
         step: Evidence(step in final, done, active, failed)
@@ -238,48 +236,31 @@ def evidence_of(
     return evidence, warnings
 
 
-def _unknown(step: str, status: str, many: int) -> str:
-    unknown = f"in the unknown status {quote_name(status)}" if status else "without a status"
-    return f"step {quote_name(step)}: {count_noun(many, 'job')} {unknown}, counted as unfinished"
-
-
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
-    passed = _passed(graph, evidence)
-    standings: dict[str, ProgressStatus] = {}
-    for key in graph.order:
-        standing = step_status(evidence.get(key, NO_EVIDENCE), passed=key in passed)
-        if standing is ProgressStatus.NOT_STARTED and graph.steps[key].skip:
-            standing = _skipped(standings[before] for before in graph.predecessors[key])
-        standings[key] = standing
-    return standings
-
-
-def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
-    """Return the status of a step that is not skipped.
-
-    >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
-    <ProgressStatus.FAILED: 'failed'>
-    """
-    if evidence.closed:
-        return ProgressStatus.COMPLETED
-    if evidence.failed:
-        return ProgressStatus.FAILED
-    if evidence.active:
-        return ProgressStatus.IN_PROGRESS
-    return ProgressStatus.COMPLETED if evidence.done or passed else ProgressStatus.NOT_STARTED
-
-
-def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
     passed: set[str] = set()
     for key in reversed(graph.order):
         if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
             passed.update(graph.predecessors[key])
-    return passed
+    standings: dict[str, ProgressStatus] = {}
+    for key in graph.order:
+        seen = evidence.get(key, NO_EVIDENCE)
+        before = graph.predecessors[key]
+        if seen.closed:
+            standing = ProgressStatus.COMPLETED
+        elif seen.failed:
+            standing = ProgressStatus.FAILED
+        elif seen.active:
+            standing = ProgressStatus.IN_PROGRESS
+        elif seen.done or key in passed or (graph.steps[key].skip and _are_over(before, standings)):
+            standing = ProgressStatus.COMPLETED
+        else:
+            standing = ProgressStatus.NOT_STARTED
+        standings[key] = standing
+    return standings
 
 
-def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
-    done = all(standing is ProgressStatus.COMPLETED for standing in before)
-    return ProgressStatus.COMPLETED if done else ProgressStatus.NOT_STARTED
+def _are_over(keys: Iterable[str], standings: Mapping[str, ProgressStatus]) -> bool:
+    return all(standings[key] is ProgressStatus.COMPLETED for key in keys)
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:

@@ -10,7 +10,6 @@ from waybook.dag.definitions.definition import read_definition, read_graphs
 from waybook.dag.diagnostics import (
     StageWarning,
     count_noun,
-    messages_by_stage,
     quote_name,
     sorted_messages,
 )
@@ -187,7 +186,10 @@ def read_snapshot(data: object) -> Snapshot:
         warned += [
             StageWarning(slug, message) for message in (*unknown, *_no_steps(slug, work, structure))
         ]
-    return Snapshot(structure=structure, evidence=seen, warnings=messages_by_stage(warned))
+    warnings: dict[str | None, list[str]] = {}
+    for warning in warned:
+        warnings.setdefault(warning.stage, []).append(warning.message)
+    return Snapshot(structure=structure, evidence=seen, warnings=warnings)
 
 
 def require_dag(data: object) -> Raw:
