@@ -123,17 +123,16 @@ class Condition:
         "no field 'sources' at position 32; test it with has() first"
         """
         budget = budget or Budget()
+        value: Json = False
+        error: str | None = None
         try:
             value = self.program(values, budget)
-        except ConditionError as fault:
+        except (ConditionError, BudgetExceeded) as fault:
             fault.__traceback__ = None
-            return Outcome(fired=False, error=str(fault), cost=budget.spent)
-        except BudgetExceeded as exhausted:
-            return Outcome(fired=False, error=str(exhausted), cost=budget.spent)
-        if type(value) is bool:
-            return Outcome(fired=value, error=None, cost=budget.spent)
-        error = f"the condition is of type {kind(value)}, neither true nor false"
-        return Outcome(fired=False, error=error, cost=budget.spent)
+            error = str(fault)
+        if type(value) is not bool:
+            error = f"the condition is of type {kind(value)}, neither true nor false"
+        return Outcome(fired=value is True, error=error, cost=budget.spent)
 
 
 def compile_condition(source: str) -> Condition:

@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
-from waybook.conditions.operators import (
-    OPERATIONS,
-    TEXT_TESTS,
-    Operation,
-    has,
-    index,
-    negate,
-    select,
-    size,
-)
+from waybook.conditions.operators import BINARY, UNARY, truth
 from waybook.conditions.parser import MACROS, Node, walk
 from waybook.conditions.values import (
     ABSORBED_ERROR,
@@ -64,14 +55,16 @@ def _compiled(node: Node, scope: _Scope) -> _Run:
         return _macro(node, scope)
     if node.kind == "name":
         return _name(node, scope)
-    parts = [_compiled(part, scope) for part in node.parts]
-    if node.kind in OPERATIONS:
-        return _operation(OPERATIONS[node.kind], node.at, *parts)
-    return _BUILDERS[node.kind](node, *parts)
-
-
-def _operation(operation: Operation, at: int, left: _Run, right: _Run) -> _Run:
-    return lambda frame: operation(left(frame), right(frame), at, frame.budget)
+    at, name = node.at, node.name
+    parts = tuple(_compiled(part, scope) for part in node.parts)
+    function = name if node.kind in {"call", "method"} else node.kind
+    if function in UNARY:
+        (operand,), unary = parts, UNARY[function]
+        return lambda frame: unary(operand(frame), name, at)
+    if function in BINARY:
+        (left, right), binary = parts, BINARY[function]
+        return lambda frame: binary(left(frame), right(frame), at, frame.budget)
+    return _BUILDERS[function](node, *parts)
 
 
 def _name(node: Node, scope: _Scope) -> _Run:
@@ -103,45 +96,15 @@ def _map(node: Node, *items: _Run) -> _Run:
     return lambda frame: {key: item(frame) for key, item in entries}
 
 
-def _select(node: Node, operand: _Run) -> _Run:
-    field, at = node.name, node.at
-    return lambda frame: select(operand(frame), field, at)
-
-
-def _has(node: Node, operand: _Run) -> _Run:
-    field, at = node.name, node.at
-    return lambda frame: has(operand(frame), field, at)
-
-
-def _call(node: Node, operand: _Run, *others: _Run) -> _Run:
-    at = node.at
-    if node.name == "size":
-        return lambda frame: size(operand(frame), at)
-    return _operation(TEXT_TESTS[node.name], at, operand, *others)
-
-
-def _negate(node: Node, operand: _Run) -> _Run:
-    at = node.at
-    return lambda frame: negate(operand(frame), at)
-
-
-def _not(node: Node, operand: _Run) -> _Run:
-    at = node.at
-    return lambda frame: not _truth("!", operand(frame), at)
-
-
 def _conditional(node: Node, condition: _Run, then: _Run, otherwise: _Run) -> _Run:
     at = node.at
-    return lambda frame: then(frame) if _truth("?", condition(frame), at) else otherwise(frame)
-
-
-def _index(node: Node, operand: _Run, key: _Run) -> _Run:
-    return _operation(index, node.at, operand, key)
+    return lambda frame: then(frame) if truth(condition(frame), "?", at) else otherwise(frame)
 
 
 def _junction(node: Node, *operands: _Run) -> _Run:
     runs = tuple(zip((part.at for part in node.parts), operands, strict=True))
-    return lambda frame: _decide(node.kind, runs, frame, settles=node.kind == "||")
+    sign, settles = node.kind, node.kind == "||"
+    return lambda frame: _decide(sign, runs, frame, settles=settles)
 
 
 _BUILDERS: Mapping[str, Callable[..., _Run]] = MappingProxyType(
@@ -149,13 +112,6 @@ _BUILDERS: Mapping[str, Callable[..., _Run]] = MappingProxyType(
         "literal": _literal,
         "list": _list,
         "map": _map,
-        "field": _select,
-        "has": _has,
-        "index": _index,
-        "call": _call,
-        "method": _call,
-        "not": _not,
-        "negate": _negate,
         "?": _conditional,
         "||": _junction,
         "&&": _junction,
@@ -179,7 +135,7 @@ def _macro(node: Node, scope: _Scope) -> _Run:
             yield item
 
     def selection(frame: _Frame) -> Json:
-        return [item for item in bind_each(frame) if _truth(macro, body(frame), body_at)]
+        return [item for item in bind_each(frame) if truth(body(frame), macro, body_at)]
 
     def quantifier(frame: _Frame) -> Json:
         runs = ((body_at, body) for _ in bind_each(frame))
@@ -198,7 +154,7 @@ def _decide(
     error: ConditionError | None = None
     for at, operand in operands:
         try:
-            if _truth(sign, operand(frame), at) is settles:
+            if truth(operand(frame), sign, at) is settles:
                 return settles
         except ConditionError as caught:
             frame.budget.spend(ABSORBED_ERROR, at)
@@ -207,9 +163,3 @@ def _decide(
     if error is not None:
         raise error
     return not settles
-
-
-def _truth(sign: str, value: Json, at: int) -> bool:
-    if type(value) is bool:
-        return value
-    raise ConditionError(f"{sign} needs true or false, found {kind(value)},", at)

@@ -23,7 +23,8 @@ from waybook.conditions.values import (
     to_cel_value,
 )
 
-Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
+_Unary: TypeAlias = Callable[[Json, str, int], Json]
+_Binary: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
 #: Length of texts above which Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
@@ -45,12 +46,6 @@ def _text_test(
     else:
         budget.spend((len(text) + len(part)) // TEXT_PER_UNIT, at)
     return holds(text, part)
-
-
-def size(value: Json, at: int) -> int:
-    if type(value) is str or type(value) is list or type(value) is dict:
-        return len(value)
-    raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
 
 
 def _arithmetic(
@@ -115,7 +110,7 @@ def _within(value: int, at: int) -> int:
     raise ConditionError("integer overflow", at)
 
 
-def equal(left: Json, right: Json, at: int, budget: Budget) -> bool:
+def _equal(left: Json, right: Json, at: int, budget: Budget) -> bool:
     """Compare two values without recursion, because they may be nested deeply."""
     if type(left) is not list and type(left) is not dict:
         return _same_scalar(left, right, at, budget)
@@ -156,7 +151,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    return not equal(left, right, at, budget)
+    return not _equal(left, right, at, budget)
 
 
 def _member(item: Json, group: Json, at: int, budget: Budget) -> bool:
@@ -164,7 +159,7 @@ def _member(item: Json, group: Json, at: int, budget: Budget) -> bool:
         for other in group:
             budget.spend(COMPARED_ITEM, at)
             value = other if type(other) in SCALAR_TYPES else to_cel_value(other, at)
-            if equal(item, value, at, budget):
+            if _equal(item, value, at, budget):
                 return True
         return False
     if type(group) is not dict:
@@ -191,8 +186,74 @@ def _ordering(
     raise ConditionError(f"cannot compare {kind(left)} {sign} {kind(right)}", at)
 
 
+def truth(value: Json, sign: str, at: int) -> bool:
+    if type(value) is bool:
+        return value
+    raise ConditionError(f"{sign} needs true or false, found {kind(value)},", at)
+
+
+def _not(value: Json, _: str, at: int) -> bool:
+    return not truth(value, "!", at)
+
+
+def _negate(value: Json, _: str, at: int) -> Json:
+    if type(value) is int:
+        return _within(-value, at)
+    if type(value) is float:
+        return -value
+    raise ConditionError(f"- needs a number, found {kind(value)},", at)
+
+
+def _size(value: Json, _: str, at: int) -> int:
+    if type(value) is str or type(value) is list or type(value) is dict:
+        return len(value)
+    raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
+
+
+def _select(value: Json, field: str, at: int) -> Json:
+    if type(value) is dict:
+        if field not in value:
+            raise ConditionError(f"no field {quoted(field)}", at, "test it with has() first")
+        field_value = value[field]
+        return field_value if type(field_value) in SCALAR_TYPES else to_cel_value(field_value, at)
+    raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
+
+
+def _has(value: Json, field: str, at: int) -> bool:
+    """Return whether a map has the field. As in CEL, raise an error for other types."""
+    if type(value) is dict:
+        return field in value
+    raise ConditionError(
+        f"cannot look for field {quoted(field)} in a value of type {kind(value)}", at
+    )
+
+
+def _index(value: Json, key: Json, at: int, budget: Budget) -> Json:
+    if type(value) is dict:
+        if type(key) is not str:
+            text = f"no key of type {kind(key)} in this map, its keys are strings,"
+            raise ConditionError(text, at)
+        budget.spend(len(key) // TEXT_PER_UNIT, at)
+        return _select(value, key, at)
+    if type(value) is not list:
+        raise ConditionError(f"cannot index a value of type {kind(value)}", at)
+    # As in CEL, `1.0` is accepted as an index too.
+    place = int(key) if type(key) is float and key.is_integer() else key
+    if type(place) is not int:
+        raise ConditionError(f"the index of a list must be an int, found {kind(key)},", at)
+    if not 0 <= place < len(value):
+        raise ConditionError(f"no element {key} in a list of {len(value)}", at)
+    element = value[place]
+    return element if type(element) in SCALAR_TYPES else to_cel_value(element, at)
+
+
+#: Functions of a value, of the name in the node, and of the node's position.
+UNARY: Mapping[str, _Unary] = MappingProxyType(
+    {"field": _select, "has": _has, "not": _not, "negate": _negate, "size": _size}
+)
+
 #: Functions of two texts, which are called as methods of the first.
-TEXT_TESTS: Mapping[str, Operation] = MappingProxyType(
+TEXT_TESTS: Mapping[str, _Binary] = MappingProxyType(
     {
         "contains": partial(_text_test, "contains", operator.contains),
         "startsWith": partial(_text_test, "startsWith", str.startswith),
@@ -200,9 +261,11 @@ TEXT_TESTS: Mapping[str, Operation] = MappingProxyType(
     }
 )
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+BINARY: Mapping[str, _Binary] = MappingProxyType(
     {
-        "==": equal,
+        **TEXT_TESTS,
+        "index": _index,
+        "==": _equal,
         "!=": _unequal,
         "<": partial(_ordering, "<", operator.lt),
         "<=": partial(_ordering, "<=", operator.le),
@@ -216,48 +279,3 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "%": partial(_arithmetic, "%", _remainder, None),
     }
 )
-
-
-def negate(value: Json, at: int) -> Json:
-    if type(value) is int:
-        return _within(-value, at)
-    if type(value) is float:
-        return -value
-    raise ConditionError(f"- needs a number, found {kind(value)},", at)
-
-
-def select(value: Json, field: str, at: int) -> Json:
-    if type(value) is dict:
-        if field not in value:
-            raise ConditionError(f"no field {quoted(field)}", at, "test it with has() first")
-        field_value = value[field]
-        return field_value if type(field_value) in SCALAR_TYPES else to_cel_value(field_value, at)
-    raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
-
-
-def has(value: Json, field: str, at: int) -> bool:
-    """Return whether a map has the field. As in CEL, raise an error for other types."""
-    if type(value) is dict:
-        return field in value
-    raise ConditionError(
-        f"cannot look for field {quoted(field)} in a value of type {kind(value)}", at
-    )
-
-
-def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
-    if type(value) is dict:
-        if type(key) is not str:
-            text = f"no key of type {kind(key)} in this map, its keys are strings,"
-            raise ConditionError(text, at)
-        budget.spend(len(key) // TEXT_PER_UNIT, at)
-        return select(value, key, at)
-    if type(value) is not list:
-        raise ConditionError(f"cannot index a value of type {kind(value)}", at)
-    # As in CEL, `1.0` is accepted as an index too.
-    place = int(key) if type(key) is float and key.is_integer() else key
-    if type(place) is not int:
-        raise ConditionError(f"the index of a list must be an int, found {kind(key)},", at)
-    if not 0 <= place < len(value):
-        raise ConditionError(f"no element {key} in a list of {len(value)}", at)
-    element = value[place]
-    return element if type(element) in SCALAR_TYPES else to_cel_value(element, at)

@@ -110,14 +110,9 @@ def _image(
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
 
 
-def _layout() -> MarkdownIt:
-    layout = MarkdownIt("commonmark", {"html": False, "linkify": False})
-    layout.enable(["table", "strikethrough"])
-    layout.add_render_rule("image", _image)
-    return layout
-
-
-_LAYOUT = _layout()
+_LAYOUT = MarkdownIt("commonmark", {"html": False, "linkify": False})
+_LAYOUT.enable(["table", "strikethrough"])
+_LAYOUT.add_render_rule("image", _image)
 
 _STYLE = """\
 :root { color-scheme: light dark; }
