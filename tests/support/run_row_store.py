@@ -10,14 +10,13 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from plan_builders import NOON
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Row, Rows, text_hash
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Row, Rows, as_json, text_hash
 from waybook.core.decision_context import Holder
 from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.report import AvailableDocument
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
-from waybook.run.stages import lists_row
 
 #: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)
@@ -156,7 +155,7 @@ class RunRowStore:
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
             took = self.run.usage
             used: Row = {"usage": took._asdict()} if took != NO_USAGE else {}
-            lists = lists_row(self.chart, self.run)
+            lists = {"lists": as_json(self.run.lists)} if self.chart.item_lists else {}
             row = {**self.brief, **own, **used, **lists, **_cancellation(self.run)}
             return row if self.brief else None
         if entity is Entity.USAGE:

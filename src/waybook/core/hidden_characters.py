@@ -6,7 +6,7 @@ emoji.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
@@ -111,11 +111,7 @@ def escape_hidden(text: str) -> str:
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
-    if not contains_hidden(text):
-        return text
-    return _compile_pattern().sub(
-        lambda match: f"⟦U+{ord(match[0]):04X}⟧" if match.lastgroup else match[0], text
-    )
+    return _replaced(text, lambda character: f"⟦U+{ord(character):04X}⟧")
 
 
 #: Matches the text of HTML between the tags.
@@ -135,9 +131,15 @@ def escape_hidden_in_html(html: str) -> str:
 
 
 def replace_hidden(text: str, mark: str) -> str:
+    return _replaced(text, lambda _: mark)
+
+
+def _replaced(text: str, instead: Callable[[str], str]) -> str:
     if not contains_hidden(text):
         return text
-    return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)
+    return _compile_pattern().sub(
+        lambda match: instead(match[0]) if match.lastgroup else match[0], text
+    )
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from waybook.core.changes import WHOLE_ROW, Entity, Entry, as_json
+from waybook.core.changes import WHOLE_ROW, Entity, Entry, Event, as_json
 from waybook.core.decision_context import DecisionContext
 from waybook.core.draft import BaseDraft
 from waybook.core.usage import Usage
@@ -306,6 +306,9 @@ class Draft(BaseDraft):
 
     def record_heartbeat(self, step_id: StepId) -> None:
         self._touched.append(step_id)
+
+    def record_step(self, event: Event, step: Step, **details: Json) -> None:
+        self.record(event, stepId=step.id, stepOrder=step.order, attempt=step.attempt, **details)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
         entries = self.entries()

@@ -114,14 +114,7 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED, fail_reason=reason, silent_holders=count)
     settle(draft)
-    draft.record(
-        Event.STEP_FAILED,
-        stepId=step.id,
-        stepOrder=step.order,
-        attempt=step.attempt,
-        reason=reason,
-        reclaimedFrom=step.held_by,
-    )
+    draft.record_step(Event.STEP_FAILED, step, reason=reason, reclaimedFrom=step.held_by)
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
@@ -160,12 +153,5 @@ def _hand_out(
             "reclaimedFrom": before.held_by,
             "silentMinutes": minutes,
         }
-    draft.record(
-        Event.STEP_STARTED,
-        stepId=step.id,
-        stepOrder=step.order,
-        attempt=step.attempt,
-        resumed=resumed,
-        **details,
-    )
+    draft.record_step(Event.STEP_STARTED, step, resumed=resumed, **details)
     return StepReady(step, resumed, taken_over)

@@ -74,7 +74,7 @@ def store_research(
         PlanTerminal: the plan is closed; the research can still be stored without a plan.
         InvalidInput: the kind is reserved.
     """
-    _refuse_reserved(research)
+    stored, entry = store_standalone(research, before, context, step_id)
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
             f"this plan is {plan.status} and can no longer be changed",
@@ -91,59 +91,42 @@ def store_research(
     register_session(draft)
     if step_id is not None:
         draft.record_heartbeat(step_id)
-    if _is_there(research, before):
-        return draft.decide(_there(before))
-    stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
-    for change in _changes(research, stored, before, step_id, context):
-        draft.note(*change)
-    draft.record(Event.PLAN_MODIFIED, **_build_details(research, stored, step_id))
+    if entry is not None:
+        for change in entry.changes:
+            draft.note(*change)
+        draft.record(entry.event, **entry.details)
     return draft.decide(stored)
 
 
 def store_standalone(
-    research: Research, before: ExistingResearch, context: DecisionContext
+    research: Research,
+    before: ExistingResearch,
+    context: DecisionContext,
+    step_id: StepId | None = None,
 ) -> tuple[StoredResearch, Entry | None]:
     """Store research without a plan, in its own audit chain.
 
     If the same research is already stored, there is no audit entry.
     """
-    _refuse_reserved(research)
-    if _is_there(research, before):
-        return _there(before), None
-    stored = StoredResearch(artifact_id=context.new_uuid(), version=before.version + 1)
-    changes = tuple(_changes(research, stored, before, None, context))
-    return stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)
-
-
-def _refuse_reserved(research: Research) -> None:
     if research.kind in RESERVED:
         raise InvalidInput(
             f"kind: {research.kind!r} is reserved; use another word, such as note",
             reserved=sorted(RESERVED),
         )
-
-
-def _is_there(research: Research, before: ExistingResearch) -> bool:
-    return before.content_hash == research.content_hash
-
-
-def _there(before: ExistingResearch) -> StoredResearch:
-    return StoredResearch(
-        artifact_id=before.artifact_id or "", version=before.version, unchanged=True
-    )
-
-
-def _build_details(
-    research: Research, stored: StoredResearch, step_id: StepId | None
-) -> dict[str, Json]:
+    artifact_id, version = before.artifact_id or "", before.version
+    if before.content_hash == research.content_hash:
+        return StoredResearch(artifact_id=artifact_id, version=version, unchanged=True), None
+    stored = StoredResearch(artifact_id=context.new_uuid(), version=version + 1)
     details: dict[str, Json] = {
         "action": "research_stored",
         "artifactId": stored.artifact_id,
         "kind": research.kind,
         "title": research.title,
         "version": stored.version,
+        **({"stepId": step_id} if step_id else {}),
     }
-    return {**details, "stepId": step_id} if step_id else details
+    changes = tuple(_changes(research, stored, before, step_id, context))
+    return stored, Entry(Event.PLAN_MODIFIED, details, changes)
 
 
 def _changes(

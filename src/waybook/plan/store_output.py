@@ -15,29 +15,9 @@ from waybook.plan.settle import register_session
 
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
-TEXT_TYPES = frozenset(
-    {
-        "application/javascript",
-        "application/json",
-        "application/jsonl",
-        "application/sql",
-        "application/toml",
-        "application/x-ndjson",
-        "application/x-tex",
-        "application/x-yaml",
-        "application/xml",
-        "application/yaml",
-    }
-)
 _SUFFIXES = ("+json", "+xml", "+yaml")
 #: The accepted text types that the description of the tool names.
-COMMON_TYPES = (
-    "text/markdown",
-    "text/plain",
-    "text/html",
-    "text/csv",
-    "application/json",
-)
+COMMON_TYPES = ("text/markdown", "text/plain", "text/html", "text/csv", "application/json")
 
 FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -63,6 +43,8 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
         "text/yaml": "yaml",
     }
 )
+#: Types of text that do not begin with `text/`.
+TEXT_TYPES = frozenset(kind for kind in FILE_EXTENSIONS if kind.startswith("application/"))
 
 
 def parse_text_type(media_type: str) -> str:

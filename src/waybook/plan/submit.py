@@ -186,18 +186,11 @@ def complete(
     step = draft.plan.step(step_id)
     branches = tuple(evaluate_conditions(draft, step_id, values))
     settle(draft)
-    branch_payloads: list[Json] = [looked_at.as_json() for looked_at in branches]
-    branched: dict[str, Json] = {"branches": branch_payloads} if branch_payloads else {}
     if step.answers_revision is not None:
         details["answersRevision"] = step.answers_revision
-    draft.record(
-        event,
-        stepId=step_id,
-        stepOrder=step.order,
-        attempt=step.attempt,
-        **details,
-        **branched,
-    )
+    if branches:
+        details["branches"] = [branch.as_json() for branch in branches]
+    draft.record_step(event, step, **details)
     return StepDone(draft.plan.step(step_id), branches)
 
 

@@ -61,18 +61,8 @@ STEPS = 16
 _ROWS_AT_ONCE = 256
 
 
-class Embedder(Protocol):
-    """Embedding model for one text at a time. Vectors of different models are never compared."""
-
-    @property
-    def model(self) -> str:
-        """Name under which vectors of this model are stored."""
-
-    def embed(self, text: str) -> Vector: ...
-
-
 class StaticEmbedder:
-    """Embedder with a table of word vectors. Its results are the same on every machine."""
+    """Embedding model with a table of word vectors. Its results are the same on every machine."""
 
     model = "static-1"
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log
+from typing import TypeAlias
 
 from waybook.research.vocabulary import WordVectors, builtin_word_vectors, fold_text, split_words
 
@@ -151,11 +152,8 @@ class Snippet:
         return ("…" if self.cut_before else "") + marked_text + ("…" if self.cut_after else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    start: int
-    end: int
-    root: str
+#: Start, end and root of a matching word.
+_Match: TypeAlias = tuple[int, int, str]
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_LENGTH) -> Snippet:
@@ -171,15 +169,14 @@ def build_snippet(text: str, question: SearchQuery, longest: int = _MAX_SNIPPET_
         for word in split_words(f"{term.text} {term.correction or ''}"):
             weights[word_root(word)] = max(term.weight, weights.get(word_root(word), 0))
     matches = [
-        _Match(word_match.start(), word_match.end(), root)
+        (word_match.start(), word_match.end(), root)
         for word_match in _WORD.finditer(text)
         if (root := word_root(fold_text(word_match[0]))) in weights
     ]
     start, end = _window(text, _best(matches, weights, longest), longest)
-    inside = [match for match in matches if start <= match.start and match.end <= end]
     return Snippet(
         text=text[start:end],
-        marks=tuple((match.start - start, match.end - start) for match in inside),
+        marks=tuple((a - start, b - start) for a, b, _ in matches if start <= a and b <= end),
         cut_before=bool(text[:start].strip()),
         cut_after=bool(text[end:].strip()),
     )
@@ -193,13 +190,13 @@ def word_root(word: str) -> str:
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
     best, place = (0.0, 0), (0, 0)
     first = 0
-    for last, match in enumerate(matches):
-        while match.end - matches[first].start > longest and first < last:
+    for last, (_, end, _) in enumerate(matches):
+        while end - matches[first][0] > longest and first < last:
             first += 1
-        inside = matches[first : last + 1]
-        score = sum(weights[root] for root in {inner.root for inner in inside}), len(inside)
-        if score > best and match.end - matches[first].start <= longest:
-            best, place = score, (matches[first].start, match.end)
+        roots = [root for _, _, root in matches[first : last + 1]]
+        score = sum(weights[root] for root in set(roots)), len(roots)
+        if score > best and end - matches[first][0] <= longest:
+            best, place = score, (matches[first][0], end)
     return place
 
 

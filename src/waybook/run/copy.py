@@ -1,6 +1,6 @@
 """Copies a run to start one of its stages again. The copy contains the earlier stages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,15 +8,14 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
 from waybook.dag.expansion.units import ProducedDocument
 from waybook.dag.model import JobStatus
-from waybook.errors import InvalidTransition, NextCall
+from waybook.errors import InvalidTransition
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft
-from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun
+from waybook.run.draft import RunDecision, RunDraft, progress_call
+from waybook.run.model import CompiledDag, Job, Run, StageRun
 from waybook.run.stages import (
+    add_document,
     copy_lists,
-    lists_row,
     recreate_job,
-    render_job,
     require_stage,
     start_stage,
 )
@@ -71,9 +70,7 @@ def copy_run(
                 old="in_progress" if stage else "not_started",
                 new="completed",
                 stageSlug=slug,
-                next_call=NextCall(
-                    "get_run_progress", {"runId": old.id}, "See that run's progress."
-                ),
+                next_call=progress_call(old, "See that run's progress."),
             )
     if not models:
         started = old.stages.get(from_stage)
@@ -90,18 +87,7 @@ def copy_run(
         copied_seq=old.seq,
     )
     draft = RunDraft(run, compiled_dag, context)
-    draft.add_run(
-        name=run.name,
-        dag_slug=compiled_dag.dag.slug,
-        dag_version=compiled_dag.version,
-        input=source.input,
-        completed_at=None,
-        created_at=context.now.isoformat(),
-        created_by=context.actor.user,
-        copied_from=old.id,
-        copied_seq=old.seq,
-        **lists_row(compiled_dag, run),
-    )
+    draft.add_run(source.input)
     _carry_over(draft, source, earlier)
     draft.record(
         Event.PLAN_MODIFIED,
@@ -143,30 +129,11 @@ def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> Non
             completed_at=now,
         )
         draft.add_job(jobs[job.id])
-    new_ids = {
-        document.id: _copy_document(draft, document, jobs)
-        for document in source.documents
-        if document.stage in slugs
-    }
+    new_ids = dict[str, str]()
+    for old in [document for document in source.documents if document.stage in slugs]:
+        copied = {"version": 1, "content": "", "content_hash": old.content_hash}
+        document = add_document(
+            draft, jobs[old.job_id], old.document_key, old.origin, **copied, copied_from=old.id
+        )
+        new_ids[old.id] = document.id
     copy_lists(draft, run, new_ids)
-
-
-def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Job]) -> str:
-    job = jobs[old.job_id]
-    document = NewDocument(
-        id=draft.moment.new_uuid(),
-        stage=old.stage,
-        step_key=old.step_key,
-        job_id=job.id,
-        document_key=old.document_key,
-        origin=old.origin,
-        version=1,
-        content="",
-        content_hash=old.content_hash,
-        copied_from=old.id,
-    )
-    draft.insert_document(document)
-    pages = draft.compiled_dag.rendered_keys.get((old.stage, old.step_key), ())
-    if old.document_key in pages:
-        draft.add_job(render_job(draft, job, old.origin, document.id))
-    return document.id

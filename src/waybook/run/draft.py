@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from waybook.core.changes import Entity, Entry, Event, text_hash
+from waybook.core.changes import Entity, Entry, Event, as_json
 from waybook.core.decision_context import DecisionContext
 from waybook.core.draft import BaseDraft
 from waybook.core.usage import Usage
-from waybook.dag.expansion.units import ProducedDocument
-from waybook.errors import Refused
+from waybook.errors import NextCall, Refused
 from waybook.json_values import Json
 from waybook.run.model import (
     COLUMN_NAMES,
@@ -43,6 +42,11 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
 
 ReplyT = TypeVar("ReplyT")
 
+
+def progress_call(run: Run, why: str = "See the run's progress.") -> NextCall:
+    return NextCall("get_run_progress", {"runId": run.id}, why)
+
+
 #: Maximum number of row changes in one audit entry. If a call makes more, it writes several
 #: entries.
 MAX_CHANGES_PER_ENTRY = 500
@@ -65,8 +69,22 @@ class RunDraft(BaseDraft):
     def run(self) -> Run:
         return self._run
 
-    def add_run(self, **row: Json) -> None:
-        self.insert(Entity.RUN, self._run.id, row)
+    def add_run(self, run_input: Json) -> None:
+        run, compiled_dag = self._run, self.compiled_dag
+        row: dict[str, Json] = {
+            "name": run.name,
+            "dag_slug": compiled_dag.dag.slug,
+            "dag_version": compiled_dag.version,
+            "input": run_input,
+            "completed_at": None,
+            "created_at": as_json(self.moment.now),
+            "created_by": self.moment.actor.user,
+        }
+        if run.copied_from is not None:
+            row |= {"copied_from": run.copied_from, "copied_seq": run.copied_seq}
+        if compiled_dag.item_lists:
+            row["lists"] = as_json(run.lists)
+        self.insert(Entity.RUN, run.id, row)
 
     def add_stage(self, stage: StageRun) -> None:
         self.stages[stage.slug] = stage
@@ -79,23 +97,6 @@ class RunDraft(BaseDraft):
     def add_job(self, job: Job) -> None:
         self._jobs[job.id] = job
         self.insert(Entity.JOB, job.id, job.as_row())
-
-    def add_document(
-        self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
-    ) -> NewDocument:
-        document = NewDocument(
-            id=self.moment.new_uuid(),
-            stage=job.stage,
-            step_key=job.step_key,
-            job_id=job.id,
-            document_key=document_key,
-            origin=made,
-            version=version,
-            content=content,
-            content_hash=text_hash(content),
-        )
-        self.insert_document(document)
-        return document
 
     def insert_document(self, document: NewDocument) -> None:
         self._documents.append(document)
@@ -139,6 +140,10 @@ class RunDraft(BaseDraft):
     def steps_in(self, stage: str) -> Iterable[StepRun]:
         """Return the open and closed steps of a stage. Their jobs have been created."""
         return [step for step in self.steps.values() if step.stage == stage]
+
+    def record_job(self, event: Event, job: Job, **details: Json) -> None:
+        named: dict[str, Json] = {"jobId": job.id, "stageSlug": job.stage, "stepKey": job.step_key}
+        self.record(event, **named, attempt=job.attempt, **details)
 
     def record(self, event: Event, **details: Json) -> None:
         """Write the changes since the last audit entry into one or more new entries."""

@@ -11,7 +11,7 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, DecisionContext, is_current_attempt
 from waybook.dag.model import FAILED_JOB, JobStatus
 from waybook.errors import InvalidTransition, NextCall, RunCanceled, StaleAttempt
-from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.draft import RunDecision, RunDraft, progress_call
 from waybook.run.model import (
     BACKOFF_SECONDS,
     MAX_ATTEMPTS,
@@ -21,6 +21,8 @@ from waybook.run.model import (
     Run,
 )
 from waybook.run.stages import recreate_job, require_stage, require_step
+
+_PRODUCED = "See what the run produced."
 
 
 def cancel_run(
@@ -41,7 +43,7 @@ def cancel_run(
             old="completed",
             new="canceled",
             runId=run.id,
-            next_call=_look(run),
+            next_call=progress_call(run, _PRODUCED),
         )
     draft = RunDraft(run, compiled_dag, context)
     draft.set_run(canceled_at=context.now, canceled_by=context.actor.user, cancel_reason=reason)
@@ -61,7 +63,7 @@ def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
         canceledAt=run.canceled_at.isoformat(),
         reason=run.cancel_reason,
         **details,
-        next_call=_look(run),
+        next_call=progress_call(run, _PRODUCED),
     )
 
 
@@ -69,10 +71,6 @@ def require_active(run: Run) -> None:
     refusal = cancellation_error(run)
     if refusal is not None:
         raise refusal
-
-
-def _look(run: Run) -> NextCall:
-    return NextCall("get_run_progress", {"runId": run.id}, "See what the run produced.")
 
 
 def retry_failed(
@@ -141,7 +139,7 @@ def regenerate(
             f"the job of this document is {job.status}; only a completed one can be regenerated",
             old=job.status,
             new=JobStatus.SUPERSEDED,
-            next_call=NextCall("get_run_progress", {"runId": run.id}, "See the run's progress."),
+            next_call=progress_call(run),
         )
     draft = RunDraft(run, compiled_dag, context)
     fresh = _replace_job(draft, job, document_id)
@@ -239,7 +237,7 @@ def fail_job(
     if retryable and job.tries < MAX_ATTEMPTS:
         ready_at = context.now + backoff(job.tries)
         failed = draft.set_job(job, status=JobStatus.RETRYING, error=error, ready_at=ready_at)
-        _record(draft, failed, error)
+        draft.record_job(Event.STEP_FAILED, failed, status=str(failed.status), error=error)
         return draft.decide(failed)
     status = JobStatus.RETRY_LOOP_FAILED if retryable else JobStatus.FAILED
     return draft.decide(fail_permanently(draft, job, error, status))
@@ -252,7 +250,7 @@ def fail_permanently(
     if job.counted:
         step = draft.step_of(job)
         draft.set_step(step, failed=step.failed + 1)
-    _record(draft, failed, error)
+    draft.record_job(Event.STEP_FAILED, failed, status=str(failed.status), error=error)
     return failed
 
 
@@ -263,15 +261,3 @@ def backoff(tries: int) -> timedelta:
     [5, 10, 20, 300]
     """
     return timedelta(seconds=min(BACKOFF_SECONDS * 2 ** (tries - 1), MAX_BACKOFF_SECONDS))
-
-
-def _record(draft: RunDraft, job: Job, error: str) -> None:
-    draft.record(
-        Event.STEP_FAILED,
-        jobId=job.id,
-        stageSlug=job.stage,
-        stepKey=job.step_key,
-        attempt=job.attempt,
-        status=str(job.status),
-        error=error,
-    )

@@ -91,12 +91,6 @@ def _claim(draft: RunDraft, job: Job) -> Job:
         error=None,
     )
     draft.record_heartbeat(job.id)
-    draft.record(
-        Event.STEP_STARTED,
-        jobId=job.id,
-        stageSlug=job.stage,
-        stepKey=job.step_key,
-        attempt=claimed.attempt,
-        takenFrom=job.held_by if job.status is JobStatus.PROCESSING else None,
-    )
+    taken_from = job.held_by if job.status is JobStatus.PROCESSING else None
+    draft.record_job(Event.STEP_STARTED, claimed, takenFrom=taken_from)
     return claimed

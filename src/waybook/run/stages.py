@@ -7,7 +7,7 @@ input of the run, or another step produces it.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from waybook.core.changes import Event, as_json
+from waybook.core.changes import Event
 from waybook.dag.expansion.counts import StageCounts, expected_counts
 from waybook.dag.expansion.units import (
     ItemOrigins,
@@ -62,10 +62,6 @@ def input_lists(compiled_dag: CompiledDag, run_input: Json) -> tuple[RunList, ..
 
 def _items_of(draft: RunDraft) -> ItemOrigins:
     return item_origins(draft.compiled_dag.item_lists, draft.run.lengths)
-
-
-def lists_row(compiled_dag: CompiledDag, run: Run) -> dict[str, Json]:
-    return {"lists": as_json(run.lists)} if compiled_dag.item_lists else {}
 
 
 def store_list(draft: RunDraft, document: NewDocument) -> None:
@@ -292,16 +288,23 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
     return fresh._replace(**values)  # type: ignore[arg-type]  # names are Job's own
 
 
-def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
-    return Job(
-        id=draft.moment.new_id(),
-        stage=job.stage,
-        step_key=job.step_key,
-        job_type=JobType.RENDER,
-        model=made.model,
-        rank=job.rank,
-        unit=None,
-        ready_at=draft.moment.now,
-        document=document_id,
-        counted=False,
-    )
+def add_document(
+    draft: RunDraft, job: Job, key: str, origin: ProducedDocument, **values: object
+) -> NewDocument:
+    """Add a document of a job and, if the document is to be rendered, a job that renders it."""
+    place = {"id": draft.moment.new_uuid(), "stage": job.stage, "step_key": job.step_key}
+    fields = {**place, "job_id": job.id, "document_key": key, "origin": origin, **values}
+    document = NewDocument(**fields)  # type: ignore[arg-type]  # names are NewDocument's own
+    draft.insert_document(document)
+    if key in draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ()):
+        rendering = recreate_job(
+            draft,
+            job,
+            job_type=JobType.RENDER,
+            model=origin.model,
+            unit=None,
+            document=document.id,
+            counted=False,
+        )
+        draft.add_job(rendering)
+    return document

@@ -6,10 +6,10 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.draft import RunDecision, RunDraft, progress_call
 from waybook.run.failure import require_active
 from waybook.run.model import CompiledDag, Run, StageRun
-from waybook.run.stages import input_lists, lists_row, require_stage, start_stage, validate_models
+from waybook.run.stages import input_lists, require_stage, start_stage, validate_models
 
 
 def new_run(
@@ -23,16 +23,7 @@ def new_run(
     lists = input_lists(compiled_dag, run_input)
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={}, lists=lists)
     draft = RunDraft(run, compiled_dag, context)
-    draft.add_run(
-        name=name,
-        dag_slug=compiled_dag.dag.slug,
-        dag_version=compiled_dag.version,
-        input=run_input,
-        completed_at=None,
-        created_at=context.now.isoformat(),
-        created_by=context.actor.user,
-        **lists_row(compiled_dag, run),
-    )
+    draft.add_run(run_input)
     draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=compiled_dag.dag.slug)
     entry = compiled_dag.order[0]
     start_stage(draft, entry, models)
@@ -69,9 +60,9 @@ def give_feedback(
             decidedBy=stage.feedback_by,
             decidedAt=stage.feedback_at and stage.feedback_at.isoformat(),
             feedback=stage.feedback,
-            next_call=_look(run),
+            next_call=progress_call(run),
         )
-    require_decider(context, requested_as=None, look=_look(run))
+    require_decider(context, requested_as=None, look=progress_call(run))
     draft = RunDraft(run, compiled_dag, context)
     by, now = context.actor.user, context.now
     draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
@@ -135,7 +126,7 @@ def _completed(run: Run, slug: str, why: str) -> StageRun:
             f"the stage {slug!r} has failed jobs, and waits until a person retries them; {why}",
             old="failed",
             new="completed",
-            next_call=_look(run),
+            next_call=progress_call(run),
         )
     if stage is None or stage.completed_at is None:
         state = "not_started" if stage is None else "in_progress"
@@ -146,7 +137,3 @@ def _completed(run: Run, slug: str, why: str) -> StageRun:
             next_call=NextCall("get_next_job", {"runId": run.id}, "Claim a job of the run first."),
         )
     return stage
-
-
-def _look(run: Run) -> NextCall:
-    return NextCall("get_run_progress", {"runId": run.id}, "See the run's progress.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from waybook.core.changes import Entity, Event
+from waybook.core.changes import Entity, Event, text_hash
 from waybook.core.decision_context import Actor, DecisionContext, is_repeated_result
 from waybook.core.usage import Usage
 from waybook.dag.expansion.units import ProducedDocument
@@ -15,7 +15,7 @@ from waybook.json_values import Json
 from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.failure import cancellation_error, not_processing_error, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
-from waybook.run.stages import advance, recreate_job, render_job, require_few_jobs, store_list
+from waybook.run.stages import add_document, advance, recreate_job, require_few_jobs, store_list
 
 
 class SubmittedDocument(NamedTuple):
@@ -119,7 +119,7 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
         counted=job.counted,
     )
     draft.add_job(following)
-    _record(draft, done, continues=True)
+    draft.record_job(Event.STEP_COMPLETED, done, continues=True)
     return JobDone(job=done, continuation=following)
 
 
@@ -140,22 +140,20 @@ def _completed(
         submitted = (last._replace(content="".join([*parts, last.content])),)
     contents = _assigned(step, made, submitted)
     done = _end(draft, job, submission)
-    pages = draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ())
     document_ids = []
     for (key, output), content in contents.items():
-        document = draft.add_document(done, key, output, content, version)
+        text = {"content": content, "content_hash": text_hash(content)}
+        document = add_document(draft, done, key, output, version=version, **text)
         document_ids.append(document.id)
         if (job.stage, key) in draft.compiled_dag.produced_lists:
             store_list(draft, document)
             require_few_jobs(draft, job.stage)
-        if key in pages:
-            draft.add_job(render_job(draft, done, output, document.id))
     if job.counted:
         counted = draft.step_of(job)
         counted = draft.set_step(counted, done=counted.done + 1)
         if counted.done >= counted.total:
             advance(draft, job.stage)
-    _record(draft, done, documents=[*document_ids])
+    draft.record_job(Event.STEP_COMPLETED, done, documents=[*document_ids])
     return JobDone(job=done, documents=tuple(document_ids))
 
 
@@ -206,17 +204,6 @@ def _assigned(
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
     draft.record_usage(job, job.attempt, submission.usage)
     return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=draft.moment.now)
-
-
-def _record(draft: RunDraft, job: Job, **details: Json) -> None:
-    draft.record(
-        Event.STEP_COMPLETED,
-        jobId=job.id,
-        stageSlug=job.stage,
-        stepKey=job.step_key,
-        attempt=job.attempt,
-        **details,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
