@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store import links
 from waybook.store.driver.queries import new_uuid
-from waybook.store.links import LinkGrant, LinkKind, LinkTarget
+from waybook.store.links import LinkKind
 from waybook.store.research import embeddings
 
 
@@ -89,8 +89,8 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
-    target = LinkTarget(LinkKind.REVIEW, plan_id=review["planId"], review_id=review["reviewId"])
-    return await _insert_link(agent, target, for_user)
+    target = {"plan_id": review["planId"], "review_id": review["reviewId"]}
+    return await _insert_link(agent, {"kind": LinkKind.REVIEW, **target}, for_user)
 
 
 async def make_feedback_link(agent: AgentClient, for_user: str | None = None) -> str:
@@ -102,21 +102,23 @@ async def make_feedback_link(agent: AgentClient, for_user: str | None = None) ->
 
 async def make_link_of_run(agent: AgentClient, run: Body, for_user: str | None = None) -> str:
     """Create a link for feedback on the first stage of a run; return the link's secret."""
-    target = LinkTarget(LinkKind.FEEDBACK, run_id=run["runId"], stage="scope")
+    target = {"kind": LinkKind.FEEDBACK, "run_id": run["runId"], "stage": "scope"}
     return await _insert_link(agent, target, for_user)
 
 
-async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | None) -> str:
+async def _insert_link(agent: AgentClient, target: Body, for_user: str | None) -> str:
     services, link_id = agent.dispatcher.services, new_uuid()
     secret = secrets.token_urlsafe(32)
     now = await services.database.read_now(agent.org_id)
-    grant = LinkGrant(
+    statements = links.insert_action_link(
+        target,
+        id=link_id,
+        hash=hash_token(secret),
         for_user=for_user or agent.caller.user,
         needs_account=for_user is not None,
         now=now,
         expires_at=now + timedelta(days=7),
     )
-    statements = links.insert_action_link(link_id, hash_token(secret), target, grant)
     async with services.database.org_transaction(agent.org_id) as tx:
         await tx.commit(*statements)
     return secret

@@ -61,22 +61,13 @@ class StoredRow(NamedTuple):
     values: Row
 
 
+_ENTRY_QUERIES = (
+    "entries tail entry chain page page_of page_of_agent page_of_actor page_of_rare_event "
+    "page_of_other_channel agent_entries"
+)
 SQL = load(
     "audit",
-    **dict.fromkeys(
-        (
-            "entries",
-            "tail",
-            "entry",
-            "chain",
-            "page",
-            "page_of",
-            "page_of_agent",
-            "agent_entries",
-        ),
-        SealedEntry,
-    ),
-    **dict.fromkeys(("page_of_actor", "page_of_rare_event", "page_of_other_channel"), SealedEntry),
+    **dict.fromkeys(_ENTRY_QUERIES.split(), SealedEntry),
     subjects=Subject,
     orphans=Subject,
     head="seq hash last",

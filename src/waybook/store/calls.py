@@ -17,7 +17,7 @@ from uuid import UUID
 import orjson
 
 from waybook.core.decision_context import Channel
-from waybook.core.usage import Totals, Usage
+from waybook.core.usage import Totals
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store import agents
@@ -79,10 +79,6 @@ SQL = load(
     usage_by_model=(Totals, "usage model total"),
     usage_by_work=WorkUsageRow,
 )
-
-
-def calls_of_step(step_id: str) -> Statement:
-    return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
 class CallLog:
@@ -192,18 +188,6 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
         SQL["usage_by_work"](since=since, most=most),
-    )
-
-
-def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    return SQL["insert_own_usage"](
-        id=usage_id,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost_micros=usage.cost_micros,
-        model=usage.model,
-        at=at,
-        by=by,
     )
 
 

@@ -1,35 +1,20 @@
 """Links that let a person decide a review, give feedback or read a plan without signing in."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from waybook.core.decision_context import Scope, expand_scopes
-from waybook.store.driver.queries import Statement, load
+from waybook.json_values import Json
+from waybook.store.driver.queries import Statement, Value, fill, load
 
 
 class LinkKind(StrEnum):
     REVIEW = "review"
     FEEDBACK = "feedback"
     SNAPSHOT = "snapshot"
-
-
-class LinkTarget(NamedTuple):
-    kind: LinkKind
-    plan_id: str | None = None
-    review_id: str | None = None
-    run_id: str | None = None
-    stage: str | None = None
-
-
-class LinkGrant(NamedTuple):
-    """The user in whose name an action link acts, and the time until which the link is valid."""
-
-    for_user: str
-    needs_account: bool
-    now: datetime
-    expires_at: datetime
 
 
 class AccessLink(NamedTuple):
@@ -70,11 +55,13 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 
 
 def insert_action_link(
-    link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
+    target: Mapping[str, Json], *, needs_account: bool, **values: Value
 ) -> list[Statement]:
-    """Insert an action link, with which a user can decide a review or give feedback."""
-    values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
-    statements = [SQL["insert_action_link"](**values)]
-    if not grant.needs_account:
-        statements.append(SQL["insert_link_without_account"](**values))
+    """Insert an action link, with which a user can decide a review or give feedback.
+
+    `target` has the kind of the link and what it is for: a plan's review, or a run's stage.
+    """
+    statements = [fill(SQL["insert_action_link"], target, **values)]
+    if not needs_account:
+        statements.append(fill(SQL["insert_link_without_account"], target, **values))
     return statements

@@ -15,6 +15,7 @@ from waybook.app.operations.erasure import contexts_of_all_orgs
 from waybook.app.operations.private_file import private_file
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput
+from waybook.store.driver.queries import Ids
 from waybook.store.maintenance import anchors
 from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
@@ -81,14 +82,15 @@ async def _unexplained(
     """Yield a message for each mismatch that no later erasure explains."""
     for start in range(0, len(missing), _BATCH):
         batch = missing[start : start + _BATCH]
-        (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
+        ids = Ids([anchor.subject_id for anchor, _ in batch])
+        (left,) = await ctx.read(anchors.SQL["stones"](ids=ids))
         stones, resealed = anchors.read_stones(left), list[Anchor]()
         for anchor, current_hash in batch:
             stone = anchors.explanation(anchor, stones.get(anchor.subject_id, ()), erasures)
             if stone is None:
                 yield _describe(anchor, current_hash)
-            elif (new_anchor := anchors.resealed_anchor(anchor, stone)) is not None:
-                resealed.append(new_anchor)
+            elif stone.seal_after is not None:
+                resealed.append(anchor._replace(seq=stone.entries, hash=stone.seal_after))
         for anchor, current_hash in await _missing(ctx, resealed) if resealed else ():
             yield _describe(anchor, current_hash)
 

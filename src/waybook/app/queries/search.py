@@ -30,7 +30,7 @@ from waybook.research.passages import json_to_text
 from waybook.research.query import SearchQuery, Snippet, build_snippet, parse_query
 from waybook.store import text_search
 from waybook.store.driver.connection import Results
-from waybook.store.driver.queries import Row, Statement, first_value
+from waybook.store.driver.queries import Ids, Row, Statement, first_value
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow
 from waybook.store.research.search import QueryVector, Scope
@@ -343,7 +343,7 @@ async def read_research_item(ctx: RequestContext, item_id: str) -> tuple[Row, Se
     item_id = uuid_or_nil(item_id)
     artifact_rows, sources, source_rows = await ctx.read(
         artifacts.SQL["artifact"](artifact_id=item_id),
-        search.sources_statement([item_id]),
+        search.SQL["sources_of"](ids=Ids([item_id])),
         artifacts.SQL["source"](source_id=item_id, most=MAX_CITATIONS),
     )
     if not artifact_rows and not source_rows:

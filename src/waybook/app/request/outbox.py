@@ -11,7 +11,7 @@ from waybook.json_values import Body
 from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_uuid
-from waybook.store.links import LinkGrant, LinkKind, LinkTarget
+from waybook.store.links import LinkKind
 
 _REVIEW_KINDS: Final = frozenset(
     {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
@@ -59,17 +59,19 @@ def store_notification(
         return [statement]
     if notification.kind is NotificationKind.AWAITING_FEEDBACK:
         stage = str(notification.data["stageSlug"])
-        target = LinkTarget(LinkKind.FEEDBACK, run_id=subject_id, stage=stage)
+        target: Body = {"kind": LinkKind.FEEDBACK, "run_id": subject_id, "stage": stage}
     elif isinstance(review, dict):
         review_id = str(review["reviewId"])
-        target = LinkTarget(LinkKind.REVIEW, plan_id=subject_id, review_id=review_id)
+        target = {"kind": LinkKind.REVIEW, "plan_id": subject_id, "review_id": review_id}
     else:
         return [statement]
-    grant = LinkGrant(
+    inserts = links.insert_action_link(
+        target,
+        id=notification_id,
+        hash=hash_token(configured.secret(notification_id)),
         for_user=configured.reviewer,
         needs_account=configured.needs_account,
         now=write_context.now,
         expires_at=write_context.now + configured.lifetime,
     )
-    secret_hash = hash_token(configured.secret(notification_id))
-    return [statement, *links.insert_action_link(notification_id, secret_hash, target, grant)]
+    return [statement, *inserts]

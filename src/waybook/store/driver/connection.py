@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import orjson
 import psycopg
 from psycopg import AsyncConnection, errors
+from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
-from psycopg.waiting import wait_async
+from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, DiskFull, Unavailable
 from waybook.store.driver.queries import Query, Statement, raw_statement
@@ -31,9 +32,7 @@ from waybook.store.driver.wire import (
     PreparedStatementLost,
     WireSettings,
     check,
-    flush_steps,
     log,
-    unprepared,
 )
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
@@ -54,6 +53,13 @@ _DEALLOCATE_ALL = "deallocate all"
 #: number then grows up to `REPLAN_EVERY`.
 _REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
+
+
+def _flush(pgconn: PGconn) -> PQGen[None]:
+    while pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            pgconn.consume_input()
 
 
 class DbConnection:
@@ -104,7 +110,9 @@ class DbConnection:
     async def _greet(self) -> None:
         """Apply the session settings outside a transaction, because a rollback would undo them."""
         process = self.connection.pgconn.backend_pid
-        ((row,),) = await self._send((), (unprepared(self._wire.session_settings(process)),))
+        settings = self._wire.session_settings(process)
+        unprepared = settings._replace(form=settings.form._replace(name=None))
+        ((row,),) = await self._send((), (unprepared,))
         self._greeted = True
         self._wire.is_cluster = row[1]
         if row[0] != process:
@@ -160,9 +168,7 @@ class DbConnection:
             if pgconn.flush():
                 self._stop_listening()
                 async with asyncio.timeout(self._wire.message_seconds):
-                    await wait_async(
-                        flush_steps(self.connection), self.connection.pgconn.socket, interval=1
-                    )
+                    await wait_async(_flush(pgconn), pgconn.socket, interval=1)
             try:
                 results = await self._collect()
             except asyncio.CancelledError:

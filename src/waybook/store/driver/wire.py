@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from psycopg import AsyncConnection, errors
-from psycopg.abc import PQGen
+from psycopg import errors
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
-from psycopg.rows import TupleRow
-from psycopg.waiting import Ready, Wait
 
 from waybook.errors import Busy, DiskFull, StaleCredential
 from waybook.store.driver.queries import Statement, load
@@ -77,17 +74,6 @@ REFUSALS: Final[Mapping[str | None, type[Exception]]] = {
 
 class PreparedStatementLost(Exception):
     """The database does not know a prepared statement. A connection pooler must be in between."""
-
-
-def unprepared(statement: Statement) -> Statement:
-    return Statement(statement.form._replace(name=None), statement.parameters)
-
-
-def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    while connection.pgconn.flush():
-        ready = yield Wait.RW
-        if ready & Ready.R:
-            connection.pgconn.consume_input()
 
 
 @dataclass(slots=True)

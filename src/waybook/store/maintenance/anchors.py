@@ -15,7 +15,7 @@ import psycopg
 
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
-from waybook.store.driver.queries import AsJson, Ids, Row, Statement, load
+from waybook.store.driver.queries import AsJson, Row, Statement, load
 
 FORMAT = "waybook-audit-anchor"
 VERSION = 1
@@ -127,10 +127,6 @@ def entries_statement(anchors: Sequence[Anchor]) -> Statement:
     return SQL["entries_at"](places=AsJson(places))
 
 
-def stones_statement(anchors: Sequence[Anchor]) -> Statement:
-    return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
-
-
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[Anchor]
 ) -> list[tuple[Anchor, bytes | None]]:
@@ -156,9 +152,3 @@ def explanation(anchor: Anchor, stones: Iterable[Row], erasures: int) -> Row | N
         for stone in since
     )
     return since[-1] if explains and anchor.subject != "erasure" else None
-
-
-def resealed_anchor(anchor: Anchor, stone: Row) -> Anchor | None:
-    if stone.seal_after is None:
-        return None
-    return anchor._replace(seq=stone.entries, hash=stone.seal_after)

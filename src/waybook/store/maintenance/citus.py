@@ -19,17 +19,17 @@ def is_distributed(connection: psycopg.Connection) -> bool:
 
 
 def _has_citus(connection: psycopg.Connection) -> bool:
-    return bool(first_value(_fetch(connection, SQL["has_citus"])))
+    return bool(first_value(_run(connection, SQL["has_citus"])))
 
 
 def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
-    return bool(_fetch(connection, SQL["maintenance_role_without_login"]))
+    return bool(_run(connection, SQL["maintenance_role_without_login"]))
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
     if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
-            connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
+            _run(connection, SQL["let_maintenance_role_log_in"])
 
 
 def distribute(connection: psycopg.Connection) -> list[str]:
@@ -42,7 +42,7 @@ def distribute(connection: psycopg.Connection) -> list[str]:
     with connection.transaction():
         names = _distribute_others(connection)
         if names:
-            connection.execute(SQL["let_serving_role_log_in"].text.encode())
+            _run(connection, SQL["let_serving_role_log_in"])
     let_settings_pass(connection)
     let_maintenance_role_log_in(connection)
     return names
@@ -50,8 +50,7 @@ def distribute(connection: psycopg.Connection) -> list[str]:
 
 def let_settings_pass(connection: psycopg.Connection) -> None:
     """Make every new session pass the current org on to the nodes of the cluster."""
-    database = sql.Identifier(connection.info.dbname)
-    connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))
+    _run(connection, SQL["pass_settings_on"], database=sql.Identifier(connection.info.dbname))
 
 
 def apply(connection: psycopg.Connection, title: str, statements: list[str]) -> None:
@@ -75,8 +74,8 @@ def apply(connection: psycopg.Connection, title: str, statements: list[str]) -> 
 
 
 def allow_foreign_keys(connection: psycopg.Connection) -> None:
-    connection.execute(SQL["one_node_at_a_time"].text.encode())
-    connection.execute(SQL["leave_new_tables_local"].text.encode())
+    _run(connection, SQL["one_node_at_a_time"])
+    _run(connection, SQL["leave_new_tables_local"])
 
 
 def _distribute_others(connection: psycopg.Connection) -> list[str]:
@@ -85,48 +84,40 @@ def _distribute_others(connection: psycopg.Connection) -> list[str]:
     The caller must have locked these tables.
     """
     done = {*_distributed_tables(connection)}
-    tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
+    tables = first_column(_run(connection, SQL["tables_to_distribute"]))
     names = [name for name in tables if name not in done]
-    if names:
-        allow_foreign_keys(connection)
-        _distribute(connection, names, done)
+    if not names:
+        return []
+    allow_foreign_keys(connection)
+    keys = [
+        # The definition was read from the database catalog, so inserting it is safe.
+        {"table": sql.Identifier(table), "name": sql.Identifier(name), "definition": sql.SQL(text)}
+        for table, name, text in _run(connection, SQL["foreign_keys"])
+        if table not in done
+    ]
+    for key in keys:
+        _run(connection, SQL["drop_key"], **key)
+    for name in names:
+        of_table, literal = name != DIRECTORY, sql.Literal(name)
+        partitions = first_column(_run(connection, SQL["partitions"], table=literal))
+        filled = [sql.Identifier(table) for table in (name, *partitions)]
+        for table in filled:
+            _run(connection, SQL["exempt_owner"], table=table)
+        query = SQL["distribute_table"] if of_table else SQL["distribute_directory"]
+        _run(connection, query, table=literal)
+        for table in filled:
+            _run(connection, SQL["confine_owner"], table=table)
+    for key in keys:
+        _run(connection, SQL["add_key"], **key)
     return names
 
 
-def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
-    keys = _fetch(connection, SQL["foreign_keys"])
-    moved = [key for key in keys if key[0] not in done]
-    for key in moved:
-        connection.execute(_key_text(SQL["drop_key"], key))
-    of_table, of_directory = SQL["distribute_table"], SQL["distribute_directory"]
-    for name in names:
-        query = of_directory if name == DIRECTORY else of_table
-        text = sql.SQL(SQL["partitions"].text).format(table=sql.Literal(name))
-        filled = [name, *first_column(connection.execute(text).fetchall())]
-        for table in filled:
-            connection.execute(_table_text(SQL["exempt_owner"], table))
-        connection.execute(sql.SQL(query.text).format(table=sql.Literal(name)))
-        for table in filled:
-            connection.execute(_table_text(SQL["confine_owner"], table))
-    for key in moved:
-        connection.execute(_key_text(SQL["add_key"], key))
-
-
 def _distributed_tables(connection: psycopg.Connection) -> list[str]:
-    return first_column(_fetch(connection, SQL["distributed_tables"]))
+    return first_column(_run(connection, SQL["distributed_tables"]))
 
 
-def _fetch(connection: psycopg.Connection, query: Query) -> list[tuple[str, ...]]:
-    return connection.execute(query.text.encode()).fetchall()
-
-
-def _table_text(query: Query, table: str) -> sql.Composed:
-    return sql.SQL(query.text).format(table=sql.Identifier(table))
-
-
-def _key_text(query: Query, key: tuple[str, ...]) -> sql.Composed:
-    table, name, definition = key
-    # The definition was read from the database catalog, so inserting it is safe.
-    return sql.SQL(query.text).format(
-        table=sql.Identifier(table), name=sql.Identifier(name), definition=sql.SQL(definition)
-    )
+def _run(
+    connection: psycopg.Connection, query: Query, **parts: sql.Composable
+) -> list[tuple[str, ...]]:
+    cursor = connection.execute(sql.SQL(query.text).format(**parts))
+    return cursor.fetchall() if cursor.description else []

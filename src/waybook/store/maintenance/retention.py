@@ -112,7 +112,9 @@ def create_partitions(
     refused: Misconfigured | None = None
     with directory_transaction(connection) as owner:
         there = _partitions(owner)
-    for week in _weeks(now.astimezone(UTC).date()):
+    today = now.astimezone(UTC).date()
+    for ahead in range(_WEEKS_AHEAD + 1):
+        week = today - timedelta(days=today.weekday()) + ahead * _WEEK
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
         bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
         if name in there:
@@ -170,19 +172,11 @@ def _guard_partition(owner: OwnerTransaction, name: str) -> None:
         owner.execute_ddl(query, name)
 
 
-def _weeks(today: date) -> Iterator[date]:
-    """Return the Mondays of this week and of the following weeks that get partitions.
-
-    >>> [str(monday) for monday in _weeks(date(2030, 1, 3))][:2]
-    ['2029-12-31', '2030-01-07']
-    """
-    monday = today - timedelta(days=today.weekday())
-    return (monday + ahead * _WEEK for ahead in range(_WEEKS_AHEAD + 1))
-
-
 def drop_partitions(connection: psycopg.Connection, before: datetime) -> int:
     with directory_transaction(connection, _DDL_TIMEOUT) as owner:
-        old = [name for name in _partitions(owner) if _end_of(name) <= before]
+        # The name of a partition has the first day of its week.
+        newest = f"mcp_tool_call_log_{(before - _WEEK).astimezone(UTC):%Y%m%d}"
+        old = [name for name in _partitions(owner) if name <= newest]
         if not old or not _alone(owner):
             return 0
         for name in old:
@@ -193,11 +187,6 @@ def drop_partitions(connection: psycopg.Connection, before: datetime) -> int:
 def _partitions(owner: OwnerTransaction) -> list[str]:
     names = map(str, first_column(owner.fetch(SQL["partitions"])))
     return [name for name in names if _PARTITION.fullmatch(name)]
-
-
-def _end_of(name: str) -> datetime:
-    begin = datetime.strptime(name.rpartition("_")[-1], "%Y%m%d").replace(tzinfo=UTC)
-    return begin + _WEEK
 
 
 def _midnight(day: date) -> str:

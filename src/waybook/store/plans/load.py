@@ -113,13 +113,15 @@ _LOCK_PLAN = _LOAD_PLAN.for_update("p")
 def load_statements(
     wanted: PlanRequest, key: Key | None = None, *, lock: bool = False
 ) -> list[Statement]:
-    plan_id = wanted.plan_id
+    plan_id, texts, (user, session) = wanted.plan_id, Ids(wanted.texts), wanted.holder
     statements = [
         (_LOCK_PLAN if lock else _LOAD_PLAN)(plan_id=plan_id),
-        steps_statement(wanted),
+        SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
+        if wanted.candidates
+        else SQL["load_steps"](plan_id=plan_id, wanted=texts),
         SQL["load_call"](
             plan_id=plan_id,
-            session=wanted.holder.session,
+            session=session,
             tool=key.tool if key else None,
             key=key.stored if key else None,
         ),
@@ -127,14 +129,6 @@ def load_statements(
     if wanted.review:
         statements.append(SQL["load_review"](plan_id=plan_id))
     return statements
-
-
-def steps_statement(wanted: PlanRequest) -> Statement:
-    plan_id, texts = wanted.plan_id, Ids(wanted.texts)
-    user, session = wanted.holder
-    if wanted.candidates:
-        return SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
-    return SQL["load_steps"](plan_id=plan_id, wanted=texts)
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
@@ -149,10 +143,6 @@ def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
 
 def read_texts(rows: Iterable[tuple[str, list[Any]]]) -> dict[StepId, StepText]:
     return {StepId(step_id): read_text(text) for step_id, text in rows}
-
-
-def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
-    return SQL["results_of"](ids=Ids(tuple(step_ids)), most=most)
 
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:

@@ -8,7 +8,7 @@ The best query plan depends on the search terms, the filters and the number of p
 PostgreSQL plans these queries again for each set of parameters.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -17,7 +17,7 @@ from waybook.errors import Misconfigured
 from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import Hit, RankedPassage
 from waybook.research.query import SearchQuery, Term
-from waybook.store.driver.queries import AsJson, Ids, Row, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Row, Statement, Value, load
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR
 from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
@@ -137,10 +137,6 @@ def hits_statement(hits: Sequence[Hit], start: int, most: int) -> Statement:
         for place, hit in enumerate(hits)
     ]
     return SQL["hits"](ranked=AsJson(ranked), start=start, most=most, sources=MAX_SOURCES)
-
-
-def sources_statement(artifact_ids: Iterable[str]) -> Statement:
-    return SQL["sources_of"](ids=Ids(artifact_ids))
 
 
 def _by_words(question: SearchQuery, scope: Scope, abilities: SearchCapabilities) -> Statement:

@@ -94,10 +94,6 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
     )
 
 
-def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
-
-
 def contents_statement(ids: Iterable[str], most: int) -> Statement:
     return SQL["contents"](ids=Ids(ids), most=most)
 

@@ -24,7 +24,6 @@ from waybook.plan.modify import (
 )
 from waybook.plan.progress import detect_stalled_steps
 from waybook.store import calls as calls_store
-from waybook.store.calls import calls_of_step
 from waybook.store.driver.queries import Row, new_id, new_uuid
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
@@ -76,7 +75,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         ),
         details.history_statement(plan_id, step_id, MAX_HISTORY_ENTRIES),
         calls_store.SQL["usage_of_steps"](plan_id=plan_id),
-        calls_of_step(step_id),
+        calls_store.SQL["calls_of_step"](step_id=step_id, most=calls_store.MAX_SHOWN),
     )
     result, conditions, reviews, sources, moves, research, happenings, used, called = results
     plan = loaded.plan

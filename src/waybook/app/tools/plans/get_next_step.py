@@ -32,6 +32,7 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.progress import is_missing, latest, time_until_stall, whole_minutes
 from waybook.plan.repeat import round_of
+from waybook.store.driver.queries import Ids
 from waybook.store.plans import details, load
 
 _MAX_LEFT_BEHIND = 10
@@ -178,7 +179,7 @@ async def _round(
     if round_ is None:
         return None
     steps = {str(other.id): other for other in round_.latest}
-    (rows,) = await locked.send(load.results_of_statement(steps, _ROUND_BUDGET))
+    (rows,) = await locked.send(load.SQL["results_of"](ids=Ids(tuple(steps)), most=_ROUND_BUDGET))
     small = {row.step_id: row.result for row in rows if row.octets <= _ROUND_BUDGET}
     shown = {row.step_id: replies.cut_result(row.step_id, "", row.octets) for row in rows}
     known = {step_id: value for step_id, value in submitted.items() if step_id in steps}

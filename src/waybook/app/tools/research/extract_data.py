@@ -96,8 +96,9 @@ async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
     """Record the usage of the model. If this fails, only log the failure."""
     try:
         async with OpenTransaction(ctx) as opened:
-            by = ctx.caller.user
-            statement = calls.server_usage_statement(new_uuid(), usage, at=opened.now, by=by)
+            statement = calls.SQL["insert_own_usage"](
+                **usage._asdict(), id=new_uuid(), at=opened.now, by=ctx.caller.user
+            )
             await opened.write(Written([statement]))
     except WaybookError as error:
         log.warning("usage of the server's model not noted: %s", error)

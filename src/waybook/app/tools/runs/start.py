@@ -132,9 +132,12 @@ class _CopyRun(arg.MutatingArguments):
 )
 async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     run_id = args.run_id
-    originals = jobs.originals_statements(run_id)
+    finished_jobs = jobs.SQL["finished_jobs"](run_id=run_id)
+    original_documents = jobs.SQL["original_documents"](run_id=run_id)
     brief_statement = load.SQL["run_brief"](run_id=run_id)
-    loaded, dag, results = await load_run(ctx, run_id, brief_statement, *originals)
+    loaded, dag, results = await load_run(
+        ctx, run_id, brief_statement, finished_jobs, original_documents
+    )
     brief, finished, documents = results
     source = CopiedRun(
         run=loaded.run,
