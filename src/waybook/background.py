@@ -13,11 +13,10 @@ from waybook.app.operations.erasure import retain
 from waybook.app.operations.indexing import index_research
 from waybook.app.operations.rendering import render_documents
 from waybook.app.operations.sweeps import count_work, remind_of_reviews, sweep_stalls
-from waybook.app.request.background import OrgSignal
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
-from waybook.app.request.services import Services
+from waybook.app.request.services import OrgSignal, Services
 from waybook.core.decision_context import Channel
 from waybook.loops import repeat
 from waybook.settings import Settings

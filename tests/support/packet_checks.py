@@ -107,8 +107,8 @@ async def store_all(
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
     async with LockedPlan(call, plan_id=plan["planId"]) as locked:
-        draft = Draft(locked.plan, locked.decision_context)
-        now = locked.decision_context.now
+        draft = Draft(locked.plan, locked.context)
+        now = locked.context.now
         for step_id, title, content in stored:
             artifact_id = new_uuid()
             ids.append(artifact_id)

@@ -12,10 +12,9 @@ from fake_endpoint import EndpointServer, Play, ReceivedRequest, answer, fake_en
 from org_env import AgentClient, Body, OrgEnv
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.queries.usage import list_deliveries
-from waybook.app.request.background import OrgSignal
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.services import Services
+from waybook.app.request.services import OrgSignal, Services
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.core.events import NotificationKind

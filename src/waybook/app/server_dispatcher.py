@@ -35,30 +35,27 @@ class ServerDispatcher(Dispatcher):
 
     async def has_workflows(self, caller: Caller) -> bool:
         """Return whether the org has workflows of its own, or has started a run."""
-        (rows,) = await self._reading(caller).read(load.SQL["any_definition"]())
+        ctx = self._reading(caller, is_counted=False)
+        (rows,) = await ctx.read(load.SQL["any_definition"]())
         return bool(rows)
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
 
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
 
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
-        self.require_capacity(caller)
-        ctx = self._reading(caller)
-        _, outputs = await plan_outputs(ctx, plan_id)
+        _, outputs = await plan_outputs(self._reading(caller), plan_id)
         return [output_view(output) for output in outputs]
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
-        self.require_capacity(caller)
-        ctx = self._reading(caller)
-        review = await read_review_outcome(ctx, review_id)
+        review = await read_review_outcome(self._reading(caller), review_id)
         answer, _ = within_ceiling(TOOLS["request_user_review"], caller, Answer(review.reply))
         return replace(review, reply=answer.body)
 
-    def _reading(self, caller: Caller) -> RequestContext:
+    def _reading(self, caller: Caller, *, is_counted: bool = True) -> RequestContext:
+        if is_counted:
+            self.require_capacity(caller)
         require_scope(caller, Scope.PLAN_READ, "reading")
         return RequestContext(services=self.services, caller=caller)

@@ -47,7 +47,7 @@ class LockedOrg(Locked[tuple[Entry, ...]]):
     def written(self, proposal: Proposal[tuple[Entry, ...]]) -> Written:
         entries, org = proposal.decision, self.changed_org or self.org
         if not self.head.seq:  # The first audit entry of an org records the org itself.
-            entries = (manage.record_org(self.org, self.decision_context), *entries)
+            entries = (manage.record_org(self.org, self.context), *entries)
         return Written(accounts.statements(org, entries, self.write_context))
 
 
@@ -55,7 +55,7 @@ async def change_org(
     ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
     async with LockedOrg(ctx) as locked:
-        context = locked.decision_context
+        context = locked.context
         org, entry = manage.change_org(locked.org, context, name=name, policy=policy)
         if entry is not None:
             locked.changed_org = org
@@ -71,7 +71,7 @@ async def start_org_audit(ctx: RequestContext) -> None:
 
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
     async with LockedOrg(ctx) as locked:
-        user, entry = manage.add_user(new, locked.decision_context)
+        user, entry = manage.add_user(new, locked.context)
         try:
             await locked.write((entry,))
         except KeyConflict:
@@ -100,7 +100,7 @@ async def _change_user(
     rule: Callable[[User, DecisionContext], tuple[User, Entry | None]],
 ) -> User:
     async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=name)) as locked:
-        user, entry = rule(_require_user(locked.results[0], name), locked.decision_context)
+        user, entry = rule(_require_user(locked.results[0], name), locked.context)
         if entry is not None:
             await locked.write((entry,))
     return user
@@ -144,7 +144,7 @@ async def add_token(
         user = _require_user(locked.results[0], user_name)
         token, entry = manage.add_token(
             user,
-            locked.decision_context,
+            locked.context,
             label=label,
             secret_hash=hash_token(secret).hex(),
             scopes=scopes,
@@ -163,7 +163,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         tokens = accounts.read_tokens(locked.results[0])
         if not tokens:
             raise NotFound("there is no token with this id in this org")
-        token, entry = manage.revoke_token(tokens[0].token, locked.decision_context)
+        token, entry = manage.revoke_token(tokens[0].token, locked.context)
         await locked.write((entry,))
     return token
 

@@ -121,7 +121,7 @@ class JobContext:
     so_far = ""
 
     def __init__(self, locked: LockedRun, job: Job) -> None:
-        self._locked, self._job, self._dag = locked, job, locked.compiled_dag
+        self._locked, self._job, self._dag = locked, job, locked.dag
         self._step = self._dag.graphs[job.stage].steps[job.step_key]
 
     async def load(self) -> None:

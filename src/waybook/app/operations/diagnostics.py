@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
-from waybook.app.request.background import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import rank_records, search_backend
+from waybook.app.request.services import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.skills.loader import find_skills
 from waybook.dag.templates.rendering import render
 from waybook.errors import Misconfigured, Unavailable, WaybookError

@@ -41,9 +41,7 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
                 return 0
             pages = await asyncio.to_thread(_pages, locked, brief[0].input, rows)
             await locked.lock()
-            decision = store_rendered(
-                locked.run, locked.compiled_dag, pages, locked.decision_context
-            )
+            decision = store_rendered(locked.run, locked.dag, pages, locked.context)
             await locked.write(decision, *(page.job for page in pages))
             return decision.reply
     except WaybookError as error:
@@ -57,7 +55,7 @@ def _pages(seen: LockedRun, run_input: Json, rows: list[Row]) -> list[RenderedPa
     pages: list[RenderedPage] = []
     left = _MAX_BATCH_CHARACTERS
     for row in rows:
-        pages.append(_page(seen.compiled_dag, run, row))
+        pages.append(_page(seen.dag, run, row))
         left -= len(row.content)
         if left < 0:
             break

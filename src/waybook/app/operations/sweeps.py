@@ -47,7 +47,7 @@ async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, b
     Return the plan, and whether its status was changed.
     """
     async with LockedPlan(ctx, plan_id=plan_id) as locked:
-        decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)
+        decision = detect_stall(locked.plan, locked.context, ctx.services.stall_threshold)
         await locked.write(decision)
         return locked.loaded._replace(plan=decision.plan), decision.reply
 

@@ -73,8 +73,6 @@ Text = Annotated[
 ]
 #: Id or slug. Every text is accepted here. The later lookup reports an id that does not exist.
 Id = Annotated[str, AfterValidator(lambda text: text[:_MAX_ID_LENGTH])]
-#: Names of the models of a stage.
-Models = Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]
 #: Session id or idempotency key. The caller chooses the text.
 Key = Annotated[str, StringConstraints(min_length=1)]
 
@@ -149,6 +147,9 @@ T = TypeVar("T")
 
 
 LenientJson = Annotated[T, BeforeValidator(decode)]
+ListOf = Annotated[list[T], BeforeValidator(decode)]
+#: Names of the models of a stage.
+Models = LenientJson[Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]]
 #: Any JSON value. The published schema says string, because some clients refuse a schema without a
 #: type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]

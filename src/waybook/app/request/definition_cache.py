@@ -31,9 +31,8 @@ BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
-    def __init__(self, most: int = _MAX_ENTRIES) -> None:
+    def __init__(self) -> None:
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
-        self._most = most
 
     def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
         compiled_dag = self._charts.get((org_id, slug, version))
@@ -43,7 +42,7 @@ class DefinitionCache:
 
     def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
         self._charts[org_id, compiled_dag.dag.slug, compiled_dag.version] = compiled_dag
-        if len(self._charts) > self._most:
+        if len(self._charts) > _MAX_ENTRIES:
             self._charts.popitem(last=False)
         return compiled_dag
 

@@ -43,7 +43,7 @@ class StepArgument(arg.Nested):
     title: arg.Name | None = arg.optional("short name")
     stall_minutes: arg.Minutes | None = arg.optional("minutes of silence until others may take it")
     result_schema: arg.SchemaJson = arg.optional("JSON Schema of the result, or its form in words")
-    depends_on: arg.LenientJson[list[StepOrder]] = arg.optional(
+    depends_on: arg.ListOf[StepOrder] = arg.optional(
         "orders (from 1) to wait for; default: none", default=[]
     )
     required_sources: int | None = arg.optional(
@@ -52,9 +52,7 @@ class StepArgument(arg.Nested):
     max_attempts: int | None = arg.optional(
         "silent holders until the step fails", ge=1, le=MAX_ATTEMPTS
     )
-    branching_conditions: SkipJsonSchema[arg.LenientJson[list["StepConditionArgument"]] | None] = (
-        None
-    )
+    branching_conditions: SkipJsonSchema[arg.ListOf["StepConditionArgument"] | None] = None
 
     def new_step(self) -> NewStep:
         return NewStep(
@@ -70,33 +68,25 @@ class StepArgument(arg.Nested):
         )
 
 
+_ADDED_STEP = {
+    "stepType": {"type": "string", "enum": [*StepType], "description": "kind of work"},
+    "instructions": {"type": "string", "description": "what to do", "minLength": 1},
+    "dependsOn": {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "orders to wait for, after the insertion",
+    },
+}
+_ADDED_STEP_SCHEMA = {
+    "type": "object",
+    "properties": _ADDED_STEP,
+    "required": ["stepType", "instructions"],
+}
 #: Steps to add to a plan. To keep the tool list small, the published schema has only some fields;
 #: the schema of `create_research_plan` has all fields.
 AddedSteps = Annotated[
     arg.LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
-    WithJsonSchema(
-        {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "stepType": {
-                        "type": "string",
-                        "enum": [*StepType],
-                        "description": "kind of work",
-                    },
-                    "instructions": {"type": "string", "description": "what to do", "minLength": 1},
-                    "dependsOn": {
-                        "type": "array",
-                        "items": {"type": "integer"},
-                        "description": "orders to wait for, after the insertion",
-                    },
-                },
-                "required": ["stepType", "instructions"],
-            },
-        }
-    ),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _ADDED_STEP_SCHEMA}),
 ]
 
 

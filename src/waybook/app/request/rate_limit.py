@@ -80,9 +80,8 @@ class TokenBuckets:
         """
         wait = self.retry_after(who, now)
         if not wait:
-            until = max(now, self._times.get(who, now))
             self._refused.discard(who)
-            self._times.put(who, until + self._pace, now)
+            self.charge(who, now, calls=1)
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:

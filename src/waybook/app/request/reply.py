@@ -75,10 +75,11 @@ def canceled_view(plan: Plan) -> Body:
     return {"outcome": str(PlanState.CANCELED)} if plan.canceled else {}
 
 
-def origin_view(plan: Plan) -> Body | None:
-    if plan.copied_from is None:
+def origin_view(copy: Plan | Run) -> Body | None:
+    if copy.copied_from is None:
         return None
-    return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
+    name = "planId" if isinstance(copy, Plan) else "runId"
+    return {name: copy.copied_from, "auditSeq": copy.copied_seq}
 
 
 def step_header(step: Step, **more: Json) -> Body:
@@ -231,19 +232,16 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
-    stage, status = run.stages.get(slug), "not_started"
+    stage, status, total = run.stages.get(slug), "not_started", 0
     failed = sum(step.stage == slug for step in run.failed_steps)
     if stage is not None:
         open_status = "failed" if failed else "in_progress"
         status = "completed" if stage.completed_at is not None else open_status
+        total = len(compiled_dag.graphs[slug].order)
     steps = [step for step in run.steps.values() if step.stage == slug]
-    total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     done = sum(step.closed_at is not None for step in steps)
-    return {
-        "stageSlug": slug,
-        "status": status,
-        "progress": {"completedSteps": done, "totalSteps": total, "failedSteps": failed},
-    }
+    progress: Body = {"completedSteps": done, "totalSteps": total, "failedSteps": failed}
+    return {"stageSlug": slug, "status": status, "progress": progress}
 
 
 def started_view(stage: StageRun, run: Run) -> Body:
@@ -258,12 +256,6 @@ def cancellation_view(run: Run) -> Body:
         canceledAt=format_time(run.canceled_at),
         reason=run.cancel_reason,
     )
-
-
-def run_origin_view(run: Run) -> Body | None:
-    if run.copied_from is None:
-        return None
-    return {"runId": run.copied_from, "auditSeq": run.copied_seq}
 
 
 def next_job_call(run_id: str, why: str = "Claim a job of this run.") -> Json:

@@ -7,10 +7,6 @@ from waybook.app.request.tool import Tool
 from waybook.json_values import Body, format_time
 
 
-class _Ping(ReadArguments):
-    pass
-
-
 @Tool(
     title="Ping",
     description="Check that the server works.",
@@ -18,7 +14,7 @@ class _Ping(ReadArguments):
     reads_only=True,
     logged=False,
 )
-async def ping(ctx: RequestContext, _: _Ping) -> Body:
+async def ping(ctx: RequestContext, _: ReadArguments) -> Body:
     now = await ctx.services.database.read_now(ctx.caller.org_id)
     return {
         "status": "ok",

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 
 from waybook.app.queries.forecast import job_intervals, run_forecast
 from waybook.app.request.access import load_run
-from waybook.app.request.reply import cancellation_view, run_origin_view
+from waybook.app.request.reply import cancellation_view, origin_view
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
@@ -128,7 +128,7 @@ class RunDetail:
             **non_empty(awaitingFeedback=self.awaiting),
             "progress": progress_json(self.steps_done, self.steps_total),
             "usage": self.run.usage.as_reply(),
-            **non_empty(copiedFrom=run_origin_view(self.run)),
+            **non_empty(copiedFrom=origin_view(self.run)),
             **cancellation_view(self.run),
         }
 

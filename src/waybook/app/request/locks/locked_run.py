@@ -45,7 +45,7 @@ MAX_TURN_WAIT_SECONDS = 0.2
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
-    compiled_dag: CompiledDag
+    dag: CompiledDag
     #: The columns of the run that never change. None if the run is not cached.
     brief: RunBriefRow | None = None
 
@@ -88,7 +88,7 @@ class LockedRun(Locked[RunDecision[object]]):
         if loaded is None:
             raise run_not_found()
         dag = await load_definition(self.ctx, loaded.dag_slug, loaded.dag_version, tx)
-        self.run, self.compiled_dag, self.now, self.head = loaded.run, dag, loaded.now, loaded.head
+        self.run, self.dag, self.now, self.head = loaded.run, dag, loaded.now, loaded.head
         end = LOAD_STATEMENT_COUNT + len(self.more)
         self.tx, self.results = tx, results[LOAD_STATEMENT_COUNT:end]
 
@@ -180,7 +180,7 @@ class LockedRun(Locked[RunDecision[object]]):
             return False
         if self._state is None:
             slug, version = cached.dag_slug, cached.dag_version
-            self.compiled_dag = await load_definition(self.ctx, slug, version)
+            self.dag = await load_definition(self.ctx, slug, version)
         self.run, self.brief, self._state = cached.run, cached.brief, cached
         return True
 
@@ -265,7 +265,7 @@ class LockedRun(Locked[RunDecision[object]]):
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
         """Return the decision with sealed audit entries, and what to do after the commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
-        run, dag, services = decision.run, self.compiled_dag, ctx.services
+        run, dag, services = decision.run, self.dag, ctx.services
         write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
         # If a job failed or is retried, the inbox may have to show or remove a failed stage.

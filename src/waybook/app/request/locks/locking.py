@@ -122,7 +122,7 @@ class Locked(ABC, Generic[DecisionT]):
         await self.leave()
 
     @property
-    def decision_context(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         return DecisionContext(self.now, self.actor, new_id, new_uuid)
 
     @property

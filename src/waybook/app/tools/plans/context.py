@@ -64,7 +64,7 @@ async def get_research_context(ctx: RequestContext, args: _GetResearchContext) -
     plan = context.plan
     if is_new_session(plan, ctx.session):
         async with LockedPlan(ctx, plan_id=plan_id) as locked:
-            await locked.write(resume_session(locked.plan, locked.decision_context))
+            await locked.write(resume_session(locked.plan, locked.context))
     following = next_call("get_next_step", "Claim the next step.", planId=plan_id)
     if plan.status in CLOSED_PLAN:
         why = "This plan has ended. List the open plans."

@@ -43,14 +43,14 @@ from waybook.store.plans.load import LoadedPlan
 class CreateResearchPlan(arg.MutatingArguments):
     name: arg.Name = Field(description="short name")
     research_question: arg.Text = Field(description="question or goal")
-    steps: arg.LenientJson[list[StepArgument]] = Field(
+    steps: arg.ListOf[StepArgument] = Field(
         min_length=1, max_length=MAX_STEPS, description="in order"
     )
     sequential: bool = arg.optional(
         "true if each step needs all results before it; otherwise agents may work in parallel",
         default=False,
     )
-    branching_conditions: arg.LenientJson[list[ConditionArgument]] | None = arg.optional(
+    branching_conditions: arg.ListOf[ConditionArgument] | None = arg.optional(
         "tested when a step completes", max_length=MAX_CONDITIONS
     )
     output_formatting_notes: arg.Text | None = arg.optional("how to format the plan's output")
@@ -80,7 +80,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             budget=to_budget(args.budget),
             sequential=args.sequential,
         )
-        decision = create(new_plan, opened.decision_context)
+        decision = create(new_plan, opened.context)
         plan = decision.plan
         statements, head = writer.statements(None, decision, opened.write_context)
 
@@ -153,7 +153,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        skill_id, context = first_value(opened.results[0]), opened.decision_context
+        skill_id, context = first_value(opened.results[0]), opened.context
         decision = decide_copy(source, context, name=args.name, skill_execution_id=skill_id)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
@@ -200,7 +200,7 @@ class RemoveStep(_StepChange, _SingleArgument):
 
 
 class ReorderSteps(_SingleArgument):
-    step_ids: arg.LenientJson[list[arg.StepIdField]]
+    step_ids: arg.ListOf[arg.StepIdField]
 
     def change(self) -> modify.Modification:
         return modify.ReorderSteps(tuple(map(StepId, self.step_ids)))
@@ -230,7 +230,7 @@ class RetryStep(_StepChange, _SingleArgument):
 
 
 class SetConditions(_StepChange):
-    branching_conditions: arg.LenientJson[list[StepConditionArgument]] = Field(
+    branching_conditions: arg.ListOf[StepConditionArgument] = Field(
         max_length=MAX_CONDITIONS, description="all its conditions"
     )
 
@@ -247,9 +247,7 @@ class SetTitle(_StepChange):
 
 
 class SetDependencies(_StepChange):
-    depends_on: arg.LenientJson[list[StepOrder]] = Field(
-        description="orders of all steps to wait for"
-    )
+    depends_on: arg.ListOf[StepOrder] = Field(description="orders of all steps to wait for")
 
     def change(self) -> modify.Modification:
         return modify.SetDependencies(self.id, tuple(self.depends_on))
@@ -334,7 +332,7 @@ class ModificationArgument(arg.Nested):
 
 class _ModifyPlan(arg.MutatingArguments):
     plan_id: arg.PlanIdField
-    modifications: arg.LenientJson[list[ModificationArgument]] = Field(
+    modifications: arg.ListOf[ModificationArgument] = Field(
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: arg.Text | None = arg.optional("why you change the plan")
@@ -358,7 +356,7 @@ async def modify_plan(ctx: RequestContext, args: _ModifyPlan) -> ToolReply:
         decision = modify.modify(
             locked.plan,
             modifications,
-            locked.decision_context,
+            locked.context,
             rationale=args.modification_rationale,
             expected_revision=args.expected_revision,
         )

@@ -23,13 +23,7 @@ from waybook.core.events import PLAN
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import Decision
 from waybook.plan.model import CLOSED_PLAN, Plan, PlanStatus, Step, StepId, StepStatus
-from waybook.plan.next_step import (
-    NextStep,
-    StepReady,
-    is_paused,
-    next_step,
-    replaces_silent_holder,
-)
+from waybook.plan.next_step import NextStep, StepReady, is_paused, next_step, replaces_silent_holder
 from waybook.plan.progress import is_missing, latest, time_until_stall, whole_minutes
 from waybook.plan.repeat import round_of
 from waybook.store.driver.queries import Ids
@@ -63,7 +57,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
     locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:
-        plan, context, patience = locked.plan, locked.decision_context, ctx.services.stall_threshold
+        plan, context, patience = locked.plan, locked.context, ctx.services.stall_threshold
         decision = next_step(plan, context, another=args.another, patience=patience)
         reply, gap, attempt.nothing = decision.reply, None, None
         if not (isinstance(reply, StepReady) or reply in CLOSED_PLAN):

@@ -78,7 +78,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:
-        context = locked.decision_context
+        context = locked.context
         if locked.plan.step(step_id).type is StepType.CHECKPOINT:
             if locked.is_cached:
                 return None  # The review policy must be read from the database.
@@ -162,9 +162,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
 class _RequestUserReview(arg.MutatingArguments):
     step_id: arg.StepIdField
     summary: arg.Text = Field(description="what to decide")
-    questions: arg.LenientJson[list[arg.Text]] | None = arg.optional(
-        "questions for the person", max_length=50
-    )
+    questions: arg.ListOf[arg.Text] | None = arg.optional("questions for the person", max_length=50)
     result_summary: arg.AnyJson = arg.optional("result if approved")
     attempt: arg.Attempt | None = arg.optional("from get_next_step")
 
@@ -189,7 +187,7 @@ async def request_user_review(ctx: RequestContext, args: _RequestUserReview) -> 
     locked = LockedPlan(ctx, plan_id=await plan_of_step(ctx, step_id), step_id=step_id)
 
     async def decide() -> PlanProposal:
-        decision = request_review(locked.plan, step_id, request, locked.decision_context)
+        decision = request_review(locked.plan, step_id, request, locked.context)
         plan, review = decision.plan, decision.reply
         body: Body = {
             "planId": plan.id,
@@ -255,7 +253,7 @@ async def submit_user_decision(ctx: RequestContext, args: _SubmitUserDecision) -
             decide,
             locked.plan,
             DecisionKind(args.decision),
-            locked.decision_context._replace(policy=accounts.read_policy(locked.results[0])),
+            locked.context._replace(policy=accounts.read_policy(locked.results[0])),
             feedback=args.feedback or missing,
             step_id=step_id,
             review_id=args.review_id,
@@ -301,7 +299,7 @@ async def store_research_output(ctx: RequestContext, args: _StoreResearchOutput)
 
     async def decide() -> PlanProposal:
         before = locked.results[0]
-        decision = store_output(locked.plan, new, before, locked.decision_context)
+        decision = store_output(locked.plan, new, before, locked.context)
         plan, output = locked.plan, decision.reply.output
         following = replies.next_call("get_next_step", "Claim the next step.", planId=plan.id)
         if plan.status in CLOSED_PLAN:

@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, cast
-from uuid import UUID
 
 from pydantic import (
     AfterValidator,
@@ -41,8 +39,8 @@ from waybook.research.passages import json_to_text, source_hash, source_id
 from waybook.store.driver.queries import Row, Statement
 from waybook.store.plans import writer
 from waybook.store.research import artifacts
-from waybook.store.research.artifacts import ArtifactRow, Embeddings, PassageDraft
-from waybook.store.research.search import Scope, SearchCapabilities
+from waybook.store.research.artifacts import ArtifactRow, PassageDraft
+from waybook.store.research.search import Scope
 
 MAX_SOURCES = 50
 MAX_TAGS = 20
@@ -88,6 +86,17 @@ class SourceArgument(arg.Nested):
         "ISO 8601 time of reading; else ignored"
     )
 
+    def origin(self) -> ResearchSource:
+        content_hash = source_hash(url=self.url, title=self.title, quote=self.quote)
+        return ResearchSource(
+            id=source_id(content_hash),
+            content_hash=content_hash,
+            url=self.url,
+            title=self.title,
+            quote=self.quote,
+            retrieved_at=self.retrieved_at,
+        )
+
 
 class _StoreResearch(arg.MutatingArguments):
     kind: Word = Field(description="such as note or finding")
@@ -95,12 +104,8 @@ class _StoreResearch(arg.MutatingArguments):
     content: arg.SomeJson = Field(description="text or JSON")
     plan_id: arg.PlanIdField | None = arg.optional("the plan")
     step_id: arg.StepIdField | None = arg.optional("the step")
-    sources: arg.LenientJson[list[SourceArgument]] | None = arg.optional(
-        "its sources", max_length=MAX_SOURCES
-    )
-    tags: arg.LenientJson[list[Tag]] | None = arg.optional(
-        "words to filter searches by", max_length=MAX_TAGS
-    )
+    sources: arg.ListOf[SourceArgument] | None = arg.optional("its sources", max_length=MAX_SOURCES)
+    tags: arg.ListOf[Tag] | None = arg.optional("words to filter searches by", max_length=MAX_TAGS)
     metadata: arg.AnyJson = arg.optional("text or JSON to keep with it")
 
 
@@ -112,31 +117,20 @@ class _StoreResearch(arg.MutatingArguments):
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
     """Store research, as a new version if the title exists. Searches find it immediately."""
     arg.check_result_size(content=args.content, metadata=args.metadata)
-    origins = [_origin(source) for source in args.sources or ()]
-    research = Research(
-        kind=args.kind,
-        title=args.title,
-        content=args.content,
-        tags=tuple(dict.fromkeys(args.tags or ())),
-        metadata=args.metadata,
-        origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
-    )
-    library, org_id = search_backend(ctx.services), ctx.caller.org_id
-    able = await library.capabilities(ctx.services.database, org_id)
-    pieces = _pieces(research, NIL_UUID, None, datetime.fromtimestamp(0, UTC))
-    embeddings = await library.embed_passages(pieces, able)
-    indexing = _ResearchIndexing(research, org_id, able, embeddings)
+    new = _NewResearch(args)
+    research = new.research
+    await new.embed(ctx)
     if args.plan_id is None and args.step_id is None:
         existing = artifacts.existing_standalone_statements(research.kind, research.title)
         opened = OpenTransaction(ctx, *existing)
 
         async def decide() -> Proposal[Written]:
             before = artifacts.read_existing(opened.results[1])
-            stored, entry = store_standalone(research, before, opened.decision_context)
+            stored, entry = store_standalone(research, before, opened.context)
             context = opened.write_context
             written = writer.store_standalone(stored.artifact_id, entry, context) if entry else []
-            written += indexing.statements(stored, before, None, opened.now)
-            return Proposal(Written(written), _reply(research, stored, indexing))
+            written += new.index_statements(stored, before, None, opened.now)
+            return Proposal(Written(written), new.reply(stored))
 
         return await update(opened, decide)
     step_id = StepId(args.step_id) if args.step_id else None
@@ -148,88 +142,76 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
 
     async def decide_in_plan() -> PlanProposal:
         before = artifacts.read_existing(*locked.results)
-        decision = decide_storing(locked.plan, step_id, research, before, locked.decision_context)
-        body = _reply(research, decision.reply, indexing, locked.plan.id, step_id)
-        more = indexing.statements(decision.reply, before, locked.plan.id, locked.now)
+        decision = decide_storing(locked.plan, step_id, research, before, locked.context)
+        body = new.reply(decision.reply, locked.plan.id, step_id)
+        more = new.index_statements(decision.reply, before, locked.plan.id, locked.now)
         return Proposal(decision, body, [*more])
 
     return await update(locked, decide_in_plan)
 
 
-@dataclass(frozen=True, slots=True)
-class _ResearchIndexing:
-    """Data for adding research to the search index. It is computed before any lock is taken."""
+class _NewResearch:
+    """Research to store, with the data for the search index, computed before any lock is taken."""
 
-    research: Research
-    org_id: UUID
-    capabilities: SearchCapabilities
-    embeddings: Embeddings | None
+    def __init__(self, args: _StoreResearch) -> None:
+        origins = [source.origin() for source in args.sources or ()]
+        self.research = Research(
+            kind=args.kind,
+            title=args.title,
+            content=args.content,
+            tags=tuple(dict.fromkeys(args.tags or ())),
+            metadata=args.metadata,
+            origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
+        )
 
-    @property
-    def describe(self) -> str:
-        if self.embeddings or not self.capabilities.vectors:
-            return self.capabilities.describe
-        return "full text; vectors follow when the embeddings endpoint answers"
+    async def embed(self, ctx: RequestContext) -> None:
+        library, self._org_id = search_backend(ctx.services), ctx.caller.org_id
+        self._able = await library.capabilities(ctx.services.database, self._org_id)
+        pieces = self._pieces(NIL_UUID, None, datetime.fromtimestamp(0, UTC))
+        self._embeddings = await library.embed_passages(pieces, self._able)
 
-    def statements(
+    def index_statements(
         self, stored: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
         if stored.unchanged:
             return
         if before.artifact_id is not None:
             yield from artifacts.unindex_statements(before.artifact_id)
-        pieces = _pieces(self.research, stored.artifact_id, plan_id, now)
-        yield from artifacts.index_statements(pieces, self.embeddings, self.org_id)
+        pieces = self._pieces(stored.artifact_id, plan_id, now)
+        yield from artifacts.index_statements(pieces, self._embeddings, self._org_id)
 
+    def _pieces(self, artifact_id: str, plan_id: str | None, now: datetime) -> list[PassageDraft]:
+        research = self.research
+        artifact = artifacts.index_artifact(
+            artifact_id=artifact_id,
+            plan_id=plan_id,
+            kind=research.kind,
+            title=research.title,
+            tags=research.tags,
+            text=json_to_text(research.content),
+            created_at=now,
+        )
+        sources = (artifacts.index_source(origin, now) for origin in research.origins)
+        return artifacts.split_subjects([artifact, *sources])
 
-def _pieces(
-    research: Research, artifact_id: str, plan_id: str | None, now: datetime
-) -> list[PassageDraft]:
-    artifact = artifacts.index_artifact(
-        artifact_id=artifact_id,
-        plan_id=plan_id,
-        kind=research.kind,
-        title=research.title,
-        tags=research.tags,
-        text=json_to_text(research.content),
-        created_at=now,
-    )
-    return artifacts.split_subjects(
-        [artifact, *(artifacts.index_source(o, now) for o in research.origins)]
-    )
-
-
-def _origin(source: SourceArgument) -> ResearchSource:
-    content_hash = source_hash(url=source.url, title=source.title, quote=source.quote)
-    return ResearchSource(
-        id=source_id(content_hash),
-        content_hash=content_hash,
-        url=source.url,
-        title=source.title,
-        quote=source.quote,
-        retrieved_at=source.retrieved_at,
-    )
-
-
-def _reply(
-    research: Research,
-    stored: StoredResearch,
-    how: _ResearchIndexing,
-    plan_id: str | None = None,
-    step_id: str | None = None,
-) -> Body:
-    return non_empty(
-        artifactId=stored.artifact_id,
-        kind=research.kind,
-        title=research.title,
-        version=stored.version,
-        unchanged=stored.unchanged or None,
-        planId=plan_id,
-        stepId=step_id,
-        sourceIds=[origin.id for origin in research.origins],
-        indexed=how.describe,
-        next=next_call("search_sources", "Find it by words or meaning.", query=research.title),
-    )
+    def reply(
+        self, stored: StoredResearch, plan_id: str | None = None, step_id: str | None = None
+    ) -> Body:
+        research, indexed = self.research, self._able.describe
+        if self._able.vectors and not self._embeddings:
+            indexed = "full text; vectors follow when the embeddings endpoint answers"
+        return non_empty(
+            artifactId=stored.artifact_id,
+            kind=research.kind,
+            title=research.title,
+            version=stored.version,
+            unchanged=stored.unchanged or None,
+            planId=plan_id,
+            stepId=step_id,
+            sourceIds=[origin.id for origin in research.origins],
+            indexed=indexed,
+            next=next_call("search_sources", "Find it by words or meaning.", query=research.title),
+        )
 
 
 _MAX_DAYS = 36_500
@@ -244,12 +226,8 @@ class SearchSources(arg.ReadArguments):
         min_length=1, description="words or a question"
     )
     plan_id: arg.PlanIdField | None = arg.optional("only of this plan")
-    kinds: arg.LenientJson[list[_Filter]] | None = arg.optional(
-        "only of these kinds", max_length=20
-    )
-    tags: arg.LenientJson[list[_Filter]] | None = arg.optional(
-        "only with all these tags", max_length=20
-    )
+    kinds: arg.ListOf[_Filter] | None = arg.optional("only of these kinds", max_length=20)
+    tags: arg.ListOf[_Filter] | None = arg.optional("only with all these tags", max_length=20)
     within_days: Annotated[float, Field(ge=0), arg.clamped(0, _MAX_DAYS)] | None = arg.optional(
         "only stored in the last days"
     )

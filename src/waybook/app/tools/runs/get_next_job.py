@@ -8,7 +8,7 @@ import orjson
 
 from waybook.app.context.job import load_job_context
 from waybook.app.request import reply as replies
-from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField, optional
+from waybook.app.request.arguments import Id, ListOf, MutatingArguments, RunIdField, optional
 from waybook.app.request.caller import run_url
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
@@ -28,13 +28,7 @@ from waybook.dag.model import JobStatus, JobType, RunState
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run
-from waybook.run.next_job import (
-    AwaitingFeedback,
-    JobReady,
-    NextJob,
-    StageFailed,
-    next_job,
-)
+from waybook.run.next_job import AwaitingFeedback, JobReady, NextJob, StageFailed, next_job
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
@@ -48,7 +42,7 @@ _JOB_GIVEN_UP: Final[Body] = {}
 class _GetNextJob(MutatingArguments):
     run_id: RunIdField | None = optional("default: any run")
     model_id: Id | None = optional("only jobs for this model; default: any")
-    job_types: LenientJson[list[Literal[JobType.PLAN, JobType.EXECUTE]]] | None = optional(
+    job_types: ListOf[Literal[JobType.PLAN, JobType.EXECUTE]] | None = optional(
         "only jobs of these types"
     )
     another: bool = optional("claim a second job and keep the one you hold", default=False)
@@ -138,12 +132,7 @@ async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) ->
         )
         free_in = first_value(gap)
     decision = next_job(
-        locked.run,
-        locked.compiled_dag,
-        locked.decision_context,
-        held=mine,
-        candidate=free,
-        is_open=bool(open_jobs),
+        locked.run, locked.dag, locked.context, held=mine, candidate=free, is_open=bool(open_jobs)
     )
     before, reply = (free,) if free else (), decision.reply
     if reply is None:
@@ -245,7 +234,7 @@ async def _nothing_anywhere(
 
 async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
     job = ready.job
-    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    step = locked.dag.graphs[job.stage].steps[job.step_key]
     args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
     head = non_empty(
         status="job_ready",
@@ -291,7 +280,7 @@ async def prepare_claim(
             return None
         if not locked.can_claim(job, wanted):
             return None
-        dag, context = locked.compiled_dag, locked.decision_context
+        dag, context = locked.dag, locked.context
         decision = next_job(locked.run, dag, context, held=None, candidate=job, is_open=False)
         if not isinstance(decision.reply, JobReady):
             return None

@@ -63,13 +63,12 @@ async def get_job_input(ctx: RequestContext, args: _GetJobInput) -> Body:
     The call also counts as a heartbeat.
     """
     run_id, job_id = await run_of_job(ctx, args.job_id), args.job_id
-    async with LockedRun(
-        ctx, run_id, jobs.SQL["load_job"](job_id=job_id), is_locked=False
-    ) as locked:
+    statement = jobs.SQL["load_job"](job_id=job_id)
+    async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
         job = require_job(locked.results[0])
         if args.attempt is not None:
             require_active(locked.run)
-            require_holder(job, args.attempt, locked.decision_context.actor)
+            require_holder(job, args.attempt, locked.context.actor)
         body = await _answer(locked, job, args)
         await locked.write(RunDecision(None, locked.run, touched=(job_id,)))
         return body
@@ -126,24 +125,21 @@ def _text(context: JobContext, job_id: str, key: str, stage: str | None) -> str:
 
 def _piece(head: Body, which: Body, rest: str, length: int, args: _GetJobInput) -> Body:
     text = truncate(rest, _MAX_SLICE_BYTES)
-    upto = args.offset + len(text)
-    left = max(0, length - upto)
-    return {**head, "content": text, "left": left, "next": _next(args, which, upto, left)}
+    return _page({**head, "content": text}, which, len(text), length, args)
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: _GetJobInput) -> Body:
     listed = replies.fit_views(views[args.offset :], _MAX_SLICE_BYTES)
-    upto = args.offset + len(listed)
-    left = max(0, len(views) - upto)
-    return {name: listed, "left": left, "next": _next(args, which, upto, left)}
+    return _page({name: listed}, which, len(listed), len(views), args)
 
 
-def _next(args: _GetJobInput, which: Body, upto: int, left: int) -> Json:
+def _page(body: Body, which: Body, shown: int, total: int, args: _GetJobInput) -> Body:
+    upto = args.offset + shown
+    left, named = max(0, total - upto), Body(jobId=args.job_id)
+    following = replies.next_call("submit_job_result", "Submit the result.", **named)
     if left:
-        return replies.next_call(
-            "get_job_input", "Read on.", jobId=args.job_id, **which, offset=upto
-        )
-    return replies.next_call("submit_job_result", "Submit the result.", jobId=args.job_id)
+        following = replies.next_call("get_job_input", "Read on.", **named, **which, offset=upto)
+    return {**body, "left": left, "next": following}
 
 
 class DocumentArgument(arg.Nested):
@@ -155,7 +151,7 @@ class DocumentArgument(arg.Nested):
 class _SubmitJobResult(arg.MutatingArguments):
     job_id: arg.JobIdField
     attempt: arg.Attempt | None = arg.optional("from get_next_job")
-    documents: arg.LenientJson[list[DocumentArgument]] = Field(
+    documents: arg.ListOf[DocumentArgument] = Field(
         min_length=1, description="the documents that the job produces"
     )
     continues: bool = arg.optional(
@@ -199,15 +195,9 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
             (latest,) = await locked.send(statement)
             version = latest[0].version + 1
         decision = submit_job(
-            locked.run,
-            locked.compiled_dag,
-            job,
-            submission,
-            locked.decision_context,
-            parts=parts,
-            version=version,
+            locked.run, locked.dag, job, submission, locked.context, parts=parts, version=version
         )
-        body = _reply(decision, locked.compiled_dag, ctx.services)
+        body = _reply(decision, locked.dag, ctx.services)
         proposal = Proposal(decision, body, jobs=(job,))
         if not args.take_next or decision.refusal is not None:
             return proposal
@@ -230,8 +220,8 @@ async def _decide_on_cached(
             return None
     if not await locked.begin_turn() or locked.held_job(job_id) != job:
         return None
-    dag = locked.compiled_dag
-    decision = submit_job(locked.run, dag, job, submission, locked.decision_context)
+    dag = locked.dag
+    decision = submit_job(locked.run, dag, job, submission, locked.context)
     if decision.refusal is not None:
         return None
     body = _reply(decision, dag, locked.ctx.services)
@@ -291,12 +281,12 @@ async def fail_job(ctx: RequestContext, args: _FailJob) -> ToolReply:
         job = require_job(locked.results[0])
         decision = decide_failure(
             locked.run,
-            locked.compiled_dag,
+            locked.dag,
             job,
             attempt=args.attempt,
             error=args.error,
             retryable=args.retryable,
-            context=locked.decision_context,
+            context=locked.context,
         )
         failed = decision.reply
         is_retried = failed.completed_at is None

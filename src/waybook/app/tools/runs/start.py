@@ -52,9 +52,7 @@ class _StartRun(arg.MutatingArguments):
     input: arg.SomeJson = Field(
         description="subject of the run: a text, or JSON with texts by document key"
     )
-    models: arg.LenientJson[arg.Models] = Field(
-        description="model names; each job is for one of them"
-    )
+    models: arg.Models = Field(description="model names; each job is for one of them")
 
 
 @Tool(
@@ -74,7 +72,7 @@ async def start_run(ctx: RequestContext, args: _StartRun) -> ToolReply:
         if not rows or rows[0].version != compiled_dag.version:
             dag, version = compiled_dag.dag, compiled_dag.version
             made.append(definition_statement(dag, version, opened.now, BUILTIN_AUTHOR))
-        context = opened.decision_context
+        context = opened.context
         decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
         return _started_run_proposal(opened, decision, compiled_dag, made)
 
@@ -104,7 +102,7 @@ def _started_run_proposal(
         "name": run.name,
         "dagSlug": compiled_dag.dag.slug,
         "version": compiled_dag.version,
-        **non_empty(copiedFrom=replies.run_origin_view(run)),
+        **non_empty(copiedFrom=replies.origin_view(run)),
         "stages": [started_view(stage, run) for stage in decision.reply],
         "next": next_job_call(run.id, "Claim the first job."),
     }
@@ -116,9 +114,7 @@ class _CopyRun(arg.MutatingArguments):
     run_id: arg.RunIdField = Field(description="the run to copy")
     from_stage: arg.StageSlugField = Field(description="stage at which the copy starts again")
     name: arg.Name | None = arg.optional("name of the copy")
-    models: arg.LenientJson[arg.Models] | None = arg.optional(
-        "model names; default: those of the stage"
-    )
+    models: arg.Models | None = arg.optional("model names; default: those of the stage")
 
 
 @Tool(
@@ -148,7 +144,7 @@ async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
     opened = OpenTransaction(ctx)
 
     async def decide() -> Proposal[Written]:
-        named = (new_id(), args.from_stage, opened.decision_context)
+        named = (new_id(), args.from_stage, opened.context)
         decision = decide_copy(source, dag, *named, name=args.name, models=args.models)
         return _started_run_proposal(opened, decision, dag, [])
 
@@ -158,9 +154,7 @@ async def copy_run(ctx: RequestContext, args: _CopyRun) -> ToolReply:
 class _StartStage(arg.MutatingArguments):
     run_id: arg.RunIdField
     stage_slug: arg.StageSlugField
-    models: arg.LenientJson[arg.Models] | None = arg.optional(
-        "model names; default: those of the previous stage"
-    )
+    models: arg.Models | None = arg.optional("model names; default: those of the previous stage")
 
 
 @Tool(
@@ -176,12 +170,12 @@ async def start_stage(ctx: RequestContext, args: _StartStage) -> ToolReply:
 
     async def decide() -> RunProposal:
         decision = start_open_stage(
-            locked.run, locked.compiled_dag, args.stage_slug, args.models, locked.decision_context
+            locked.run, locked.dag, args.stage_slug, args.models, locked.context
         )
         run = decision.run
         body: Body = {
             "runId": run.id,
-            **replies.stage_view(run, locked.compiled_dag, args.stage_slug),
+            **replies.stage_view(run, locked.dag, args.stage_slug),
             "started": [started_view(stage, run) for stage in decision.reply],
             "next": next_job_call(run.id),
         }
@@ -195,7 +189,7 @@ class _SubmitStageFeedback(arg.MutatingArguments):
     run_id: arg.RunIdField
     stage_slug: arg.StageSlugField
     feedback: arg.Text = Field(description="the person's words")
-    models: arg.LenientJson[arg.Models] | None = arg.optional("model names for the next stage")
+    models: arg.Models | None = arg.optional("model names for the next stage")
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
@@ -215,11 +209,11 @@ async def submit_stage_feedback(ctx: RequestContext, args: _SubmitStageFeedback)
     async def decide() -> RunProposal:
         decision = give_feedback(
             locked.run,
-            locked.compiled_dag,
+            locked.dag,
             args.stage_slug,
             args.feedback,
             args.models,
-            locked.decision_context._replace(policy=accounts.read_policy(locked.results[-1])),
+            locked.context._replace(policy=accounts.read_policy(locked.results[-1])),
             place=args.place,
         )
         run = decision.run
@@ -256,13 +250,13 @@ async def retry_failed(ctx: RequestContext, args: _RetryFailed) -> ToolReply:
 
     async def decide() -> RunProposal:
         failed = [jobs.read_job(row) for row in locked.results[0]]
-        named = (locked.run, locked.compiled_dag, args.stage_slug)
-        decision = decide_retry(*named, failed, locked.decision_context, step_key=args.step_key)
+        named = (locked.run, locked.dag, args.stage_slug)
+        decision = decide_retry(*named, failed, locked.context, step_key=args.step_key)
         run = decision.run
         body: Body = {
             "runId": run.id,
             "retried": len(decision.reply),
-            **replies.stage_view(run, locked.compiled_dag, args.stage_slug),
+            **replies.stage_view(run, locked.dag, args.stage_slug),
             "next": next_job_call(run.id),
         }
         return Proposal(decision, body, jobs=failed)
@@ -298,7 +292,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
     async def decide() -> RunProposal:
         latest = locked.results[0][0]
         (job_rows,) = await locked.send(jobs.SQL["load_job"](job_id=latest.job_id))
-        job, dag = jobs.read_job(job_rows[0]), locked.compiled_dag
+        job, dag = jobs.read_job(job_rows[0]), locked.dag
         following: list[tuple[Job, str]] = []
         if args.following:
             version_rows, finished_rows = locked.results[1:]
@@ -307,7 +301,7 @@ async def regenerate_document(ctx: RequestContext, args: _RegenerateDocument) ->
             after = jobs_after(dag, versions, job.id)
             following = [(by_id[old], made) for old, made in after.items() if old in by_id]
         decision = regenerate(
-            locked.run, dag, job, latest.document_id, locked.decision_context, following=following
+            locked.run, dag, job, latest.document_id, locked.context, following=following
         )
         body: Body = {
             "runId": run_id,
@@ -339,13 +333,11 @@ async def cancel_run(ctx: RequestContext, args: _CancelRun) -> ToolReply:
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:
-        decision = decide_cancellation(
-            locked.run, locked.compiled_dag, args.reason, locked.decision_context
-        )
+        decision = decide_cancellation(locked.run, locked.dag, args.reason, locked.context)
         run = decision.run
         body: Body = {
             "runId": run.id,
-            "status": str(run_state(run, locked.compiled_dag)),
+            "status": str(run_state(run, locked.dag)),
             **replies.cancellation_view(run),
             "openJobs": decision.reply,
             "next": next_call("get_run_progress", "See what the run produced.", runId=run.id),

@@ -50,10 +50,6 @@ from waybook.store.runs.rows import DefinitionRow
 _MAX_RUNS = 50
 
 
-class _ListDags(arg.ReadArguments):
-    pass
-
-
 @Tool(
     title="List prepared workflows",
     description=(
@@ -63,7 +59,7 @@ class _ListDags(arg.ReadArguments):
     reads_only=True,
     profiles=RUNS,
 )
-async def list_dags(ctx: RequestContext, _: _ListDags) -> Body:
+async def list_dags(ctx: RequestContext, _: arg.ReadArguments) -> Body:
     open_runs = runs_statement(RunFilter(state=OPEN), _MAX_RUNS)
     stored, run_rows = await ctx.read(load.SQL["definitions"](), open_runs)
     body: Body = {
@@ -146,13 +142,8 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 
 
 def _reply(slug: str, version: int, status: str) -> Body:
-    why = "See the map of the workflow."
-    return {
-        "dagSlug": slug,
-        "version": version,
-        "status": status,
-        "next": next_call("get_dag_map", why, dagSlug=slug),
-    }
+    following = next_call("get_dag_map", "See the map of the workflow.", dagSlug=slug)
+    return {"dagSlug": slug, "version": version, "status": status, "next": following}
 
 
 class _GetDagMap(arg.ReadArguments):
@@ -161,7 +152,7 @@ class _GetDagMap(arg.ReadArguments):
     dag_slug: arg.Id | None = arg.optional(
         "a workflow, from list_dags, if there is no runId or planId"
     )
-    models: arg.LenientJson[arg.Models] | None = arg.optional(
+    models: arg.Models | None = arg.optional(
         "model names, to count the jobs of a workflow with them"
     )
     detail: arg.DetailField = False
@@ -179,10 +170,8 @@ async def get_dag_map(ctx: RequestContext, args: _GetDagMap) -> Body:
 
     With `detail`, the reply has the definition too, as `add_dag` accepts it.
     """
-    body, most = (
-        await _load_map(ctx, args),
-        replies.reply_limit(ctx.caller.channel, detail=args.detail),
-    )
+    body = await _load_map(ctx, args)
+    most = replies.reply_limit(ctx.caller.channel, detail=args.detail)
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(
