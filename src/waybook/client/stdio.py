@@ -122,13 +122,11 @@ class _Server:
             async for line in self._stdout:
                 # Skip lines that are not JSON, such as the output of print() in the server process.
                 with suppress(ValueError):
-                    self._pass_on(json.loads(line))
+                    message = json.loads(line)
+                    future = self._pending.get(message.get("id", 0))
+                    if future is not None and not future.done():
+                        future.set_result(message)
         finally:
             for future in self._pending.values():
                 if not future.done():
                     future.set_exception(Unreachable("the server process ended without an answer"))
-
-    def _pass_on(self, message: dict[str, Any]) -> None:
-        future = self._pending.get(message.get("id", 0))
-        if future is not None and not future.done():
-            future.set_result(message)

@@ -12,7 +12,7 @@ from waybook.core.changes import ReplayError, Rows, differences, replay
 from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.audit import GENESIS, SealedEntry, StoredRow, Subject
-from waybook.store.driver.queries import Row, Statement, first_value
+from waybook.store.driver.queries import Row, first_value
 from waybook.store.maintenance import owner
 from waybook.store.plans import load, writer
 from waybook.store.research import artifacts
@@ -43,9 +43,10 @@ async def audited_subjects(ctx: RequestContext) -> list[Subject]:
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Check that the audit entries are unchanged, and that the stored rows match them."""
+    query, name = _STORED.get(subject.kind, (writer.SQL["stored_execution"], "id"))
     ends, stored, resealed = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
-        _stored_statement(subject),
+        query(**{name: subject.id}),
         owner.SQL["resealed_chains"](subject_id=subject.id),
     )
     if not ends:
@@ -91,11 +92,6 @@ _STORED = {
     _ARTIFACT: (artifacts.SQL["stored_standalone_rows"], "artifact_id"),
     ORG: (accounts.SQL["stored_org"], "org_id"),
 }
-
-
-def _stored_statement(subject: Subject) -> Statement:
-    query, name = _STORED.get(subject.kind, (writer.SQL["stored_execution"], "id"))
-    return query(**{name: subject.id})
 
 
 def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:

@@ -147,20 +147,6 @@ class RunningWork(NamedTuple):
     steps_total: int = 0
 
 
-class FinishedWork(NamedTuple):
-    row: Row
-    progress: Progress | None
-
-    @property
-    def status(self) -> str:
-        return "canceled" if self.row.canceled else "completed"
-
-    @property
-    def note(self) -> str:
-        row = self.row
-        return f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
-
-
 class SectionTotal(NamedTuple):
     total: int
     is_minimum: bool
@@ -170,7 +156,7 @@ class Overview(NamedTuple):
     needs: Sequence[WaitingWork]
     trouble: Sequence[TroubledPlan | TroubledRun]
     running: Sequence[RunningWork]
-    finished: Sequence[FinishedWork]
+    finished: Sequence[Mapping[str, Any]]
     #: Number of entries of the sections `in_trouble`, `running` and `finished`.
     totals: Mapping[str, SectionTotal]
     has_work: bool
@@ -211,7 +197,7 @@ async def read_overview(
         needs=[*_waiting(waiting, dags)],
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
-        finished=[FinishedWork(row, _progress(row.statuses)) for row in finished],
+        finished=[_finished(row) for row in finished],
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
@@ -282,6 +268,12 @@ def _running(row: Row, dags: Dags) -> RunningWork:
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]
     return RunningWork(row, progress, CurrentStep(order, title), holders)
+
+
+def _finished(row: Row) -> Mapping[str, Any]:
+    note = f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
+    status = "canceled" if row.canceled else "completed"
+    return {"row": row, "progress": _progress(row.statuses), "status": status, "note": note}
 
 
 def _progress(initials: str | None) -> Progress | None:
