@@ -294,4 +294,4 @@ async def test_result_text_that_mentions_usage_is_not_counted_as_usage(agent: Ag
     await agent.submit(await agent.take(plan), '"entity":"usage"')
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     costs = await count_costs(call)
-    assert (costs.completed, costs.unreported) == (1, 1)
+    assert (costs["completed"], costs["unreported"]) == (1, 1)

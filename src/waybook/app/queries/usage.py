@@ -1,6 +1,6 @@
 """Queries of an org's usage: tool calls, tokens, cost by day and by agent, and deliveries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -94,32 +94,22 @@ def delivery_not_found() -> NotFound:
 MAX_LISTED = 50
 
 
-class OrgCosts(NamedTuple):
-    org: OrgUsage
-    days: Mapping[date, Totals]
-    agents: Sequence[Row]
-    agents_total: int
-    completed: int
-    unreported: int
-    #: True if the counts are too low, because not all audit entries were read.
-    is_cut: bool
-
-
-async def count_costs(ctx: RequestContext, since: datetime | None = None) -> OrgCosts:
-    """Return the org's usage since a time (default: 30 days ago)."""
+async def count_costs(ctx: RequestContext) -> dict[str, Any]:
+    """Return the org's usage of the last 30 days, also by day and by agent."""
     totals, models, work, days, by_agent, (counts,) = await ctx.read(
-        *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
+        *calls.org_statements(None, MAX_LISTED), *agents.cost_statements(None, MAX_LISTED)
     )
     org = _org_usage(totals, models, work)
     first, last = org.since.date(), org.until.date()
     every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
     by_day = {date.fromisoformat(row.day): row.usage for row in days}
-    return OrgCosts(
-        org=org,
-        days={day: by_day.get(day, NO_USAGE) for day in every_day},
-        agents=by_agent,
-        agents_total=by_agent[0].total if by_agent else 0,
-        completed=counts.completed,
-        unreported=counts.unreported,
-        is_cut=counts.counted >= agents.MAX_ENTRIES_READ,
-    )
+    return {
+        "org": org,
+        "days": {day: by_day.get(day, NO_USAGE) for day in every_day},
+        "agents": by_agent,
+        "agents_total": by_agent[0].total if by_agent else 0,
+        "completed": counts.completed,
+        "unreported": counts.unreported,
+        # The counts are too low if not all audit entries were read.
+        "is_cut": counts.counted >= agents.MAX_ENTRIES_READ,
+    }

@@ -95,9 +95,10 @@ async def calls_page(page: PageRequest) -> Response:
 
 async def cost_page(page: PageRequest) -> Response:
     costs = await count_costs(await page.context())
+    days = costs["days"].values()
     # The bars show the cost of each day or, if no day has a cost, the tokens of each day.
-    by_cost = any(usage.cost_micros for usage in costs.days.values())
-    values = [usage.cost_micros if by_cost else usage.tokens for usage in costs.days.values()]
+    by_cost = any(usage.cost_micros for usage in days)
+    values = [usage.cost_micros if by_cost else usage.tokens for usage in days]
     highest = max(values, default=0) or 1
     heights = (max(round(n / highest * _CHART_HEIGHT), _MIN_BAR_HEIGHT) if n else 0 for n in values)
     return await page.render("cost", costs=costs, by_cost=by_cost, heights=[*heights])
