@@ -40,14 +40,10 @@ from waybook.store.text_search import TextQuery
 class SearchResults(NamedTuple):
     question: SearchQuery
     hits: list[Hit]
+    #: Hits whose score is high enough. For embedding models that are not built in, these are all
+    #: hits, because the scale of their scores is unknown.
+    fitting_hits: list[Hit]
     method: str
-    #: Hits with a lower score do not fit the question. For embedding models that are not built in,
-    #: this is 0, because the scale of their scores is unknown.
-    floor: float
-
-    @property
-    def fitting_hits(self) -> list[Hit]:
-        return [hit for hit in self.hits if hit.score >= self.floor]
 
 
 async def run_search(
@@ -80,9 +76,9 @@ async def run_search(
     down = wants_vectors and query_vector is None
     how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
     builtin = query_vector is None or query_vector.model == StaticEmbedder.model
-    search_results = SearchResults(
-        question=question, hits=fuse(ranked), method=how, floor=MIN_SCORE if builtin else 0
-    )
+    hits, floor = fuse(ranked), MIN_SCORE if builtin else 0
+    fitting_hits = [hit for hit in hits if hit.score >= floor]
+    search_results = SearchResults(question, hits, fitting_hits, how)
     return search_results, results[: len(extra_statements)]
 
 

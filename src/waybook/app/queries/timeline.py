@@ -65,7 +65,12 @@ class Axis:
         self._starts = [start for start, _ in self._busy]
         self.worked = sum((end - start for start, end in self._busy), timedelta())
         self._pause = self.worked * _MAX_IDLE_SHARE
-        self._places = self._placed()
+        self._places, place = list[timedelta](), timedelta()
+        for number, (start, end) in enumerate(self._busy):
+            if number:
+                place += min(start - self._busy[number - 1][1], self._pause)
+            self._places.append(place)
+            place += end - start
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
     def column(self, at: datetime, width: int) -> int:
@@ -76,15 +81,6 @@ class Axis:
     def cuts(self, width: int) -> list[int]:
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
-
-    def _placed(self) -> list[timedelta]:
-        places, place = list[timedelta](), timedelta()
-        for number, (start, end) in enumerate(self._busy):
-            if number:
-                place += min(start - self._busy[number - 1][1], self._pause)
-            places.append(place)
-            place += end - start
-        return places
 
     def _place(self, at: datetime) -> timedelta:
         number = bisect_right(self._starts, at) - 1
