@@ -42,8 +42,7 @@ def test_help_lists_every_command_and_each_command_has_help() -> None:
             "rich psycopg jinja2 yaml waybook.app.dispatcher waybook.plan waybook.dag",
         ),
         ("waybook.cli.commands.call", "mcp uvicorn"),
-        ("waybook.cli.commands.report", "rich asyncio pydantic mcp psycopg"),
-        ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
+        ("waybook.cli.commands.snapshots", "rich asyncio pydantic mcp psycopg"),
     ],
 )
 def test_importing_a_cli_module_does_not_import_listed_slow_modules(

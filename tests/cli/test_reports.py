@@ -17,7 +17,7 @@ from dag_evidence import Body, make_job, make_snapshot
 from patience import PATIENCE_SECONDS
 from report_invariants import check
 from waybook.cli.app import app
-from waybook.cli.commands import report
+from waybook.cli.commands import snapshots
 from waybook.cli.terminal import workflow_views
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
@@ -144,7 +144,7 @@ def test_report_command_with_unreadable_file_is_a_usage_error(file: str) -> None
 
 @pytest.fixture
 def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "is_interactive", lambda *, as_json: not as_json)
+    monkeypatch.setattr(snapshots, "is_interactive", lambda *, as_json: not as_json)
 
 
 @pytest.mark.usefixtures("_at_a_terminal")

@@ -58,9 +58,12 @@ COMMANDS: Final[Table] = {
     "dag": ("commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("commands.usage:command", "Show token usage and cost."),
     "audit": ("commands.anchoring:group", "Read and verify the audit log, or view past states."),
-    "report": ("commands.report:command", "Report progress from a run snapshot (no database)."),
+    "report": (
+        "commands.snapshots:report_command",
+        "Report progress from a run snapshot (no database).",
+    ),
     "map": (
-        "commands.map:command",
+        "commands.snapshots:map_command",
         "Validate a workflow and show its expected jobs (no database).",
     ),
     "webhooks": ("commands.webhooks:group", "Webhook deliveries: list, test, retry."),

@@ -118,10 +118,8 @@ class Supervisor:
         pipes = [worker.pipe for worker in self.workers.values()]
         for pipe in select.select(pipes, (), (), CHECK_SECONDS)[0]:
             if os.read(pipe, 1):
-                self._worker_of(pipe).is_serving = True
-
-    def _worker_of(self, pipe: int) -> Worker:
-        return next(worker for worker in self.workers.values() if worker.pipe == pipe)
+                worker = next(w for w in self.workers.values() if w.pipe == pipe)
+                worker.is_serving = True
 
     def _reap(self) -> None:
         for index, worker in list(self.workers.items()):

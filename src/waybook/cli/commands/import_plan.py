@@ -62,23 +62,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     data = read_all(file, _MAX_EXPORT_BYTES)
     export = _read_export(data) if form is None else None
     if export is not None:
-        if not as_json:
-            _show_export(export)
-        written = not dry_run and confirm(f"Import this {export.kind}?", file, yes=yes)
-        if written:
-
-            async def load(here: AppSession) -> None:
-                await import_export(await here.for_org(org), export)
-
-            run_in_app(settings, load)
-        answer: Body = {
-            "kind": export.kind,
-            "id": export.id,
-            "name": export.name,
-            "rows": {kind: len(rows) for kind, rows in export.rows.items()},
-            "auditEntries": len(export.entries),
-        }
-        _report(answer, export.id, written=written, as_json=as_json)
+        _import_export(settings, org, export, file, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     plan = read_plan(
         decode(data),
@@ -173,10 +157,35 @@ def _read_export(data: bytes) -> ExportFile | None:
     return read_export(value) if is_export(value) else None
 
 
-def _show_export(export: ExportFile) -> None:
-    console = get_console()
-    console.print(Text.assemble((export.kind, "dim"), "  ", (export.name, "bold")))
-    console.print(Text(f"id    {export.id}"))
-    counts = ", ".join(f"{kind} {len(rows)}" for kind, rows in export.rows.items())
-    console.print(Text(f"rows  {counts}"))
-    console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
+def _import_export(
+    settings: Settings,
+    org: str | None,
+    export: ExportFile,
+    file: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    counts = {kind: len(rows) for kind, rows in export.rows.items()}
+    if not as_json:
+        console = get_console()
+        console.print(Text.assemble((export.kind, "dim"), "  ", (export.name, "bold")))
+        console.print(Text(f"id    {export.id}"))
+        console.print(Text(f"rows  {', '.join(f'{kind} {n}' for kind, n in counts.items())}"))
+        console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
+
+    async def load(here: AppSession) -> None:
+        await import_export(await here.for_org(org), export)
+
+    written = not dry_run and confirm(f"Import this {export.kind}?", file, yes=yes)
+    if written:
+        run_in_app(settings, load)
+    answer: Body = {
+        "kind": export.kind,
+        "id": export.id,
+        "name": export.name,
+        "rows": {**counts},
+        "auditEntries": len(export.entries),
+    }
+    _report(answer, export.id, written=written, as_json=as_json)

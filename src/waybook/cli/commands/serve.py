@@ -205,9 +205,12 @@ def build_http_app(
         proxies=read_proxies(settings.trusted_proxies),
         failures=FailedCredentials(pause=drain.pause),
     )
-    pages = dashboard_routes(
-        services.dispatcher, authenticated_caller if asks else partial(_person, services), loaded
-    )
+
+    async def local_user(_: Request) -> Caller:
+        return services.caller(Channel.DASHBOARD)
+
+    person = authenticated_caller if asks else local_user
+    pages = dashboard_routes(services.dispatcher, person, loaded)
     server = build_server(published_tools(), gateway, profile=settings.tools)
     return build_app(
         server,
@@ -245,11 +248,6 @@ def build_auth_gate(door: SignInPage, settings: Settings) -> AuthGate:
         failures=door.failures,
         proxies=door.proxies,
     )
-
-
-async def _person(services: Application, _: Request) -> Caller:
-    """Return the caller of a browser request in local mode, which has only one user."""
-    return services.caller(Channel.DASHBOARD)
 
 
 def build_gateway(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bo
         board = await part.read(scene)
     else:
         scene.listener = lambda line: console.print(line, soft_wrap=True)
-        await part.play(scene, _show_nothing)
+        await part.play(scene, partial(asyncio.sleep, 0))
         board = await part.read(scene)
         height = part.max_lines + _FOOTER_LINES
         console.print()
@@ -162,9 +163,6 @@ async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bo
     if not board.is_closed:
         raise RuntimeError("a part of the demo did not complete")
     return board
-
-
-async def _show_nothing() -> None: ...
 
 
 def _frame(part: Part, board: object, lines: list[Text], console: Console) -> RenderableType:

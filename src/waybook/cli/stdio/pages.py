@@ -30,7 +30,6 @@ OpenPort: TypeAlias = tuple[socket.socket, Settings]
 class PageServer:
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
-        self._application: Application | None = None
         self._claim: PageClaim | None = None
         self._port: OpenPort | None = None
         self._task: asyncio.Task[None] | None = None
@@ -45,7 +44,6 @@ class PageServer:
         """Serve the dashboard in the background while no other process serves it."""
         if not can_serve_pages(self._loaded.settings):
             return
-        self._application = application
         try:
             self._claim = PageClaim(self._loaded.settings, "waybook mcp")
         except WaybookError as error:
@@ -85,20 +83,20 @@ class PageServer:
     async def _serve(self, application: Application, port: OpenPort, claim: PageClaim) -> None:
         """Serve the dashboard until a `waybook serve` process starts and takes over."""
         listening, settings = port
+
+        def end_streams() -> None:
+            if self._is_ending:
+                application.dispatcher.bus.close()
+
         try:
             if await _wait_connected(listening, claim):
                 build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
                 app = build(application, replace(self._loaded, settings=settings))
-                async with serve_in_background(app, listening, self._end_streams):
+                async with serve_in_background(app, listening, end_streams):
                     while not claim.is_server_running():  # noqa: ASYNC110 - another process
                         await asyncio.sleep(POLL_SECONDS)
         finally:
             self._close()
-
-    def _end_streams(self) -> None:
-        """If this process is ending, end the event streams of open pages."""
-        if self._is_ending and self._application is not None:
-            self._application.dispatcher.bus.close()
 
     def _close(self) -> None:
         # Close the port before the claim, so that the process that claims the dashboard next can

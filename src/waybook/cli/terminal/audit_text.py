@@ -25,17 +25,14 @@ def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
         subject = [] if one_plan else [str(entry["subjectId"])[:13]]
         when = str(entry["at"])[:19].replace("T", " ")
         who = f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
-        table.add_row(*subject, str(entry["seq"]), when, who, _what(entry))
+        details = cast("dict[str, Any]", entry["details"])
+        label = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
+        if order := details.get("stepOrder"):
+            label = label.replace("a step", f"step {order}")
+        why = ", ".join(str(details[name]) for name in _DETAIL_FIELDS if details.get(name))
+        what = Text.assemble(label, (f": {why}" if why else "", "dim"))
+        table.add_row(*subject, str(entry["seq"]), when, who, what)
     return table
-
-
-def _what(entry: Body) -> Text:
-    details = cast("dict[str, Any]", entry["details"])
-    label = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
-    order = details.get("stepOrder")
-    what = Text(label.replace("a step", f"step {order}") if order else label)
-    why = ", ".join(str(details[name]) for name in _DETAIL_FIELDS if details.get(name))
-    return what.append(f": {why}", style="dim") if why else what
 
 
 def as_of_table(then: SubjectAsOf) -> RenderableType:

@@ -82,7 +82,11 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
     if timeline:
         table.add_column(f"timeline {format_duration(axis.worked)}", no_wrap=True, width=timeline)
     steps = board.plan.steps
-    shown, above, below = visible_rows(steps, rows, _current_index(steps))
+    places = {step.status: place for place, step in reversed([*enumerate(steps)])}
+    active = [places[status] for status in _ACTIVE_STEP if status in places]
+    # The step in progress, else the next pending step, else the end.
+    here = min(active, default=places.get(StepStatus.PENDING, len(steps)))
+    shown, above, below = visible_rows(steps, rows, here)
     if above:
         table.add_row("", Text(f"… {above} above", style="dim"))
     for step in shown:
@@ -112,15 +116,6 @@ def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, 
         return holders, 0, max(MIN_NAME_WIDTH, room)
     names = max(MIN_NAME_WIDTH, min(name, room * 3 // 5))
     return holders, room - names - 1, names
-
-
-def _current_index(steps: Sequence[Step]) -> int:
-    """Return the index of the step in progress, else of the next pending step, else the end."""
-    for statuses in (_ACTIVE_STEP, {StepStatus.PENDING}):
-        for place, step in enumerate(steps):
-            if step.status in statuses:
-                return place
-    return len(steps)
 
 
 def _status(board: PlanDetail, step: Step) -> Text:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -45,10 +45,10 @@ Counts = Mapping[StepStatus, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DisplayRow:
     name: Text
-    status: Text
-    bar: Counts
-    figures: Text
-    holders: Text
+    status: Text = field(default_factory=Text)
+    bar: Counts = field(default_factory=dict)
+    figures: Text = field(default_factory=Text)
+    holders: Text = field(default_factory=Text)
     is_current: bool = False
 
 
@@ -114,6 +114,10 @@ def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
     if steps and progress is not None:
         done = f"{progress['completedSteps']} of {progress['totalSteps']} steps"
         figures = with_failed(done, progress["failedSteps"])
+    expected, there = stage["documentsExpected"], stage["documentsAvailable"]
+    documents = Text(style="" if there == expected else "dim")
+    if expected or there:
+        documents.append(f"{there}{'' if expected is None else f' of {expected}'} documents")
     return _DisplayRow(
         name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
         status=(
@@ -123,17 +127,9 @@ def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
         ),
         bar=Counter(BAR_STATUS[step["status"]] for step in steps),
         figures=figures,
-        holders=_documents(stage),
+        holders=documents,
         is_current=waits,
     )
-
-
-def _documents(stage: StageReport) -> Text:
-    expected, there = stage["documentsExpected"], stage["documentsAvailable"]
-    if not expected and not there:
-        return Text()
-    of = "" if expected is None else f" of {expected}"
-    return Text(f"{there}{of} documents", style="" if there == expected else "dim")
 
 
 def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[_DisplayRow]:
@@ -167,10 +163,7 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[_DisplayRow]:
 
 
 def _left_out(count: int, where: str) -> list[_DisplayRow]:
-    text = Text(f"… {count} {where}", style="dim")
-    nothing = Text()
-    empty = _DisplayRow(name=text, status=nothing, bar={}, figures=nothing, holders=nothing)
-    return [empty] if count else []
+    return [_DisplayRow(name=Text(f"… {count} {where}", style="dim"))] if count else []
 
 
 def _table(lines: Sequence[_DisplayRow], width: int) -> Table:

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from waybook.cli.terminal.bars import BAR_STATUS, segmented_bar, status_text
-from waybook.cli.terminal.console import SafeConsole, figures, one_line, plain_table, unwrapped
+from waybook.cli.terminal.console import figures, one_line, plain_table, unwrapped
 from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Report, StageReport, StepReport
 from waybook.dag.progress.structure import Map, StageMap
@@ -17,11 +17,6 @@ from waybook.plan.progress import percent
 
 _INDENT = "   "
 MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
-
-
-def print_report(report: Report) -> None:
-    console = SafeConsole()
-    console.print(report_display(report, console.width))
 
 
 def report_display(report: Report, width: int) -> RenderableType:
@@ -81,11 +76,6 @@ def _report_steps(steps: list[StepReport], width: int) -> Table:
 
 def _warnings(warnings: Iterable[str]) -> Iterator[Text]:
     return (Text(f"▲ {warning}", style="yellow") for warning in warnings)
-
-
-def print_map(answer: Map) -> None:
-    console = SafeConsole()
-    console.print(map_display(answer, console.width))
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
