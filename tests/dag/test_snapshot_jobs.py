@@ -1,6 +1,7 @@
 """Jobs of a snapshot: counting them in groups gives the same result as one by one."""
 
 from collections import Counter
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,22 +53,23 @@ PLAIN = st.lists(
 
 
 def read_row(raw: object) -> Row:
-    row = Row._make(map(as_object(raw).get, FIELDS))
-    plain = all(value is None or type(value) is str for value in row)
-    return row if plain else Row._make(map(as_text, row))
+    row = {name: as_object(raw).get(name) for name in FIELDS}
+    if any(value is not None and type(value) is not str for value in row.values()):
+        row = {name: as_text(value) for name, value in row.items()}
+    return cast("Row", row)
 
 
 def locate(row: Row, by_id: dict[str, Row]) -> tuple[str | None, str | None]:
-    if row.stage is not None and row.step is not None:
-        return row.stage, row.step
-    if row.type == JobType.RENDER:
-        return row.stage or by_id.get(row.parent or "", row).stage, row.step
+    if row["stageSlug"] is not None and row["stepKey"] is not None:
+        return row["stageSlug"], row["stepKey"]
+    if row["jobType"] == JobType.RENDER:
+        return row["stageSlug"] or by_id.get(row["parent"] or "", row)["stageSlug"], row["stepKey"]
     last = row
     for _ in range(MAX_CONTINUATION_DEPTH):
-        if last.step is not None or last.continues not in by_id:
+        if last["stepKey"] is not None or last["continues"] not in by_id:
             break
-        last = by_id[last.continues or ""]
-    return row.stage or last.stage, last.step
+        last = by_id[last["continues"] or ""]
+    return row["stageSlug"] or last["stageSlug"], last["stepKey"]
 
 
 def row_warnings(row: Row, named: str | None) -> list[StageWarning]:
@@ -77,12 +79,12 @@ def row_warnings(row: Row, named: str | None) -> list[StageWarning]:
         warnings.append(StageWarning(None, "without a stage"))
     elif stage is None:
         warnings.append(StageWarning(None, f"of an unknown stage: {quote_name(named)}"))
-    if row.id is None:
+    if row["id"] is None:
         warnings.append(StageWarning(stage, "without an id"))
-    if row.type is None:
+    if row["jobType"] is None:
         warnings.append(StageWarning(stage, "without a type"))
-    elif row.type not in set(JobType):
-        warnings.append(StageWarning(stage, f"of the unknown type {quote_name(row.type)}"))
+    elif row["jobType"] not in set(JobType):
+        warnings.append(StageWarning(stage, f"of the unknown type {quote_name(row['jobType'])}"))
     return warnings
 
 
@@ -92,8 +94,8 @@ def assign_by_row(
     rows = [read_row(raw) for raw in as_list(raws)]
     by_id: dict[str, Row] = {}
     for row in rows:
-        if row.id is not None:
-            by_id[row.id] = min(row, by_id.get(row.id, row), key=str)
+        if row["id"] is not None:
+            by_id[row["id"]] = min(row, by_id.get(row["id"], row), key=str)
     work: dict[str, Counter[JobEvidence]] = {}
     renders: list[RenderJob] = []
     strange: Counter[StageWarning] = Counter()
@@ -102,13 +104,16 @@ def assign_by_row(
         stage = named if named in SLUGS else None
         strange.update(row_warnings(row, named))
         counts = work.setdefault(stage, Counter()) if stage is not None else Counter()
-        if row.type != JobType.RENDER:
-            counts[step, row.type or "", row.status or ""] += 1
-        elif row.id:
-            parent = by_id.get(row.parent or "", row) if row.parent is not None else row
-            key, model = row.document_key or parent.document_key, row.model or parent.model
-            renders.append(RenderJob(row.id, stage, row.status or "", key, model))
-    twins = sum(row.id is not None for row in rows) - len(by_id)
+        if row["jobType"] != JobType.RENDER:
+            counts[step, row["jobType"] or "", row["status"] or ""] += 1
+        elif row["id"]:
+            parent = by_id.get(row["parent"] or "", row) if row["parent"] is not None else row
+            key, model = (
+                row["documentKey"] or parent["documentKey"],
+                row["modelId"] or parent["modelId"],
+            )
+            renders.append(RenderJob(row["id"], stage, row["status"] or "", key, model))
+    twins = sum(row["id"] is not None for row in rows) - len(by_id)
     if twins:
         strange[StageWarning(None, "with the id of another one")] += twins
     warnings = {

@@ -17,7 +17,7 @@ Two spellings are additions to CEL: ``===`` and ``!==`` mean ``==`` and ``!=``. 
 in CEL.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -195,12 +195,8 @@ def _primary(cursor: Cursor) -> Node:
         inner = _expression(cursor)
         cursor.expect(")", token)
         return inner
-    if cursor.peek_is("["):
-        items: list[Node] = []
-        _entries(cursor, "]", lambda: items.append(_expression(cursor)))
-        return Node(token.at, "list", tuple(items))
-    if cursor.peek_is("{"):
-        return _map(cursor)
+    if cursor.peek_is("[") or cursor.peek_is("{"):
+        return _collection(cursor)
     raise cursor.unexpected("expected a value")
 
 
@@ -255,30 +251,29 @@ def _call(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]
     return Node(at, name, (receiver, body), variable.name)
 
 
-def _map(cursor: Cursor) -> Node:
-    at = cursor.token.at
-    entries: dict[str, Node] = {}
-
-    def read() -> None:
-        token = cursor.token
-        if token.kind != "string":
-            raise cursor.unexpected("the keys of a map are string literals, as in JSON")
-        key = read_string(cursor.take().text, token.at)
-        if key in entries:
-            raise ConditionError(f"the key {token} is there twice", token.at)
-        cursor.expect(":")
-        entries[key] = _expression(cursor)
-
-    _entries(cursor, "}", read)
-    return Node(at, "map", tuple(entries.values()), value=tuple(entries))
-
-
-def _entries(cursor: Cursor, closing: str, read: Callable[[], None]) -> None:
-    """Read the entries of a list or map. As in CEL, a trailing comma is accepted."""
+def _collection(cursor: Cursor) -> Node:
+    """Parse a list or a map. As in CEL, a trailing comma is accepted."""
     opened = cursor.take()
+    kind, closing = ("map", "}") if opened.text == "{" else ("list", "]")
+    keys: list[str] = []
+    items: list[Node] = []
     if not cursor.skip(","):
         while not cursor.peek_is(closing):
-            read()
+            if kind == "map":
+                keys.append(_key(cursor, keys))
+            items.append(_expression(cursor))
             if not cursor.skip(","):
                 break
     cursor.expect(closing, opened)
+    return Node(opened.at, kind, tuple(items), value=tuple(keys))
+
+
+def _key(cursor: Cursor, taken: list[str]) -> str:
+    token = cursor.token
+    if token.kind != "string":
+        raise cursor.unexpected("the keys of a map are string literals, as in JSON")
+    key = read_string(cursor.take().text, token.at)
+    if key in taken:
+        raise ConditionError(f"the key {token} is there twice", token.at)
+    cursor.expect(":")
+    return key

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
-from waybook.dag.model import JobType, RecipeStep, Strategy
+from waybook.dag.model import JobType
 from waybook.dag.progress.report import RenderJob, StageEvidence
 from waybook.dag.progress.structure import JobEvidence, Structure
 
@@ -51,19 +51,6 @@ def as_text(value: object) -> str | None:
 
 #: Largest integer that is accepted as an id, because formatting larger ones is slow.
 _MAX_ID = 1 << 64
-
-
-def bare_step(key: str, number: int, *, skip: bool = False) -> RecipeStep:
-    """Return a step of which only the place in the graph is known."""
-    return RecipeStep(
-        key=key,
-        number=number,
-        name=key,
-        job_type=JobType.EXECUTE,
-        strategy=Strategy.ALL_TO_ONE,
-        output_type=key,
-        skip=skip,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +121,8 @@ RENDER = str(JobType.RENDER)
 _JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
-class Row(NamedTuple):
-    id: str | None
-    stage: str | None
-    step: str | None
-    type: str | None
-    status: str | None
-    model: str | None
-    parent: str | None
-    continues: str | None
-    document_key: str | None
-
+#: Values of the `FIELDS` of a job, of which each is a text or missing.
+Row: TypeAlias = Mapping[str, str | None]
 
 FIELDS = (
     "id",
@@ -164,8 +142,10 @@ _read_group: Callable[[Raw], _JobGroup] = itemgetter("stageSlug", "stepKey", "jo
 
 
 def _read_row(raw: object) -> Row:
-    row = Row._make(map(as_object(raw).get, FIELDS))
-    return row if SCALAR_TYPES.issuperset(map(type, row)) else Row._make(map(as_text, row))
+    values = list(map(as_object(raw).get, FIELDS))
+    if not SCALAR_TYPES.issuperset(map(type, values)):
+        values = list(map(as_text, values))
+    return dict(zip(FIELDS, cast("list[str | None]", values), strict=True))
 
 
 def _read_jobs(raws: object) -> tuple[Sequence[Raw], Sequence[str | None], Counter[_JobGroup]]:
@@ -181,7 +161,7 @@ def _read_jobs(raws: object) -> tuple[Sequence[Raw], Sequence[str | None], Count
     except (KeyError, TypeError):
         # A field is missing, or a value has an unexpected type.
         pass
-    rows = [dict(zip(FIELDS, _read_row(raw), strict=True)) for raw in rows]
+    rows = list(map(_read_row, rows))
     return rows, list(map(_read_id, rows)), Counter(map(_read_group, rows))
 
 
@@ -240,21 +220,24 @@ def _is_single(group: _JobGroup) -> bool:
 def _assign_row(
     row: Row, by_id: _RowsById, slugs: Collection[str], work: _Work, renders: list[RenderJob]
 ) -> Iterator[StageWarning]:
-    parent = _find(row.parent, by_id) or row
-    source = parent if row.type == RENDER else _continued(row, by_id)
-    is_placed = row.stage is not None and row.step is not None
-    named = row.stage if is_placed else row.stage or source.stage
-    step = row.step if row.type == RENDER else source.step
+    parent = _find(row["parent"], by_id) or row
+    source = parent if row["jobType"] == RENDER else _continued(row, by_id)
+    is_placed = row["stageSlug"] is not None and row["stepKey"] is not None
+    named = row["stageSlug"] if is_placed else row["stageSlug"] or source["stageSlug"]
+    step = row["stepKey"] if row["jobType"] == RENDER else source["stepKey"]
     stage = named if named in slugs else None
-    if row.id is None:
+    if row["id"] is None:
         yield StageWarning(stage, "without an id")
-    yield from _group_warnings(row.type, named, stage)
+    yield from _group_warnings(row["jobType"], named, stage)
     counts = Counter[JobEvidence]() if stage is None else work[stage]
-    if row.type != RENDER:
-        counts[step, row.type or "", row.status or ""] += 1
-    elif row.id:
-        key, model = row.document_key or parent.document_key, row.model or parent.model
-        renders.append(RenderJob(row.id, stage, row.status or "", key, model))
+    if row["jobType"] != RENDER:
+        counts[step, row["jobType"] or "", row["status"] or ""] += 1
+    elif row["id"]:
+        key, model = (
+            row["documentKey"] or parent["documentKey"],
+            row["modelId"] or parent["modelId"],
+        )
+        renders.append(RenderJob(row["id"], stage, row["status"] or "", key, model))
 
 
 def _find(job_id: str | None, by_id: _RowsById) -> Row | None:
@@ -265,7 +248,7 @@ def _find(job_id: str | None, by_id: _RowsById) -> Row | None:
 
 def _continued(row: Row, by_id: _RowsById) -> Row:
     for _ in range(MAX_CONTINUATION_DEPTH):
-        before = _find(row.continues, by_id) if row.step is None else None
+        before = _find(row["continues"], by_id) if row["stepKey"] is None else None
         if before is None:
             break
         row = before

@@ -14,7 +14,7 @@ from waybook.dag.diagnostics import (
     sorted_messages,
 )
 from waybook.dag.graph import Graph, graph_or_errors
-from waybook.dag.model import Dag, Recipe, RecipeStep, Stage, Transition
+from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy, Transition
 from waybook.dag.progress.report import (
     RENDERED,
     Report,
@@ -41,7 +41,6 @@ from waybook.dag.snapshots.rows import (
     as_object,
     as_text,
     assign_jobs,
-    bare_step,
     read_stage_runs,
 )
 from waybook.errors import BadRecipe, InvalidInput
@@ -143,8 +142,16 @@ def _bare_recipe(raw: Raw) -> Recipe:
         key, number = step.get("stepKey"), step.get("stepNumber")
         if not isinstance(key, str):
             return Recipe(())
-        number = number if isinstance(number, int) else place
-        steps.append(bare_step(key, number, skip=step.get("skip") is True))
+        bare = RecipeStep(
+            key=key,
+            number=number if isinstance(number, int) else place,
+            name=key,
+            job_type=JobType.EXECUTE,
+            strategy=Strategy.ALL_TO_ONE,
+            output_type=key,
+            skip=step.get("skip") is True,
+        )
+        steps.append(bare)
     edges: list[tuple[str, str]] = []
     listed = raw.get("edges")
     for edge in listed if isinstance(listed, list) else [] if listed is None else [listed]:
