@@ -3,7 +3,7 @@
 A step opens when its predecessors are closed. It opens only once, with all its jobs.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
@@ -41,7 +41,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
-    faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
+    faults = [*_faults(recipe, at)]
     ranked = dict.fromkeys(step.key for step in sorted(recipe.steps, key=attrgetter("number")))
     # Ignore edges to unknown steps here, so that a cycle is reported too.
     edges = [edge for edge in recipe.edges if ranked.keys() >= {*edge}] if faults else recipe.edges
@@ -62,19 +62,15 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
     )
 
 
-def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
+def _faults(recipe: Recipe, at: str) -> Iterator[Diagnostic]:
     if not recipe.steps:
         yield Diagnostic("no_steps", f"{at}.steps", "a stage needs at least one step")
-    seen: set[str] = set()
+    keys: set[str] = set()
     for number, step in enumerate(recipe.steps):
-        if step.key in seen:
+        if step.key in keys:
             where = f"{at}.steps[{number}].stepKey"
             yield Diagnostic("duplicate_key", where, f"the step key {step.key!r} is used twice")
-        seen.add(step.key)
-
-
-def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
-    keys = {step.key for step in recipe.steps}
+        keys.add(step.key)
     are_distinct = len(set(recipe.edges)) == len(recipe.edges)
     if are_distinct and keys.issuperset(chain.from_iterable(recipe.edges)):
         return

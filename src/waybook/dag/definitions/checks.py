@@ -122,7 +122,7 @@ def transition_errors(dag: Dag) -> list[Diagnostic]:
 
     If all names are valid, return the errors in how transitions connect stages, such as a cycle.
     """
-    return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
+    return [*_name_faults(dag)] or [*_shape_faults(dag)]
 
 
 def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
@@ -135,25 +135,20 @@ def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
     return before
 
 
-def _stage_name_errors(dag: Dag) -> Iterator[Diagnostic]:
-    seen: set[str] = set()
+def _name_faults(dag: Dag) -> Iterator[Diagnostic]:
+    slugs: set[str] = set()
     for place, stage in enumerate(dag.stages):
-        if stage.slug in seen:
+        if stage.slug in slugs:
             message = f"the slug {quote_name(stage.slug)} is used twice"
             yield Diagnostic("duplicate_stage", f"stages[{place}].slug", message)
-        seen.add(stage.slug)
-
-
-def _name_faults(dag: Dag) -> Iterator[Diagnostic]:
-    slugs = {stage.slug for stage in dag.stages}
+        slugs.add(stage.slug)
     seen: set[tuple[str, str]] = set()
     for place, way in enumerate(dag.transitions):
         where = f"transitions[{place}]"
         for end, slug in (("from", way.source), ("to", way.target)):
             if slug not in slugs:
-                yield Diagnostic(
-                    "unknown_stage", f"{where}.{end}", f"there is no stage {quote_name(slug)}"
-                )
+                message = f"there is no stage {quote_name(slug)}"
+                yield Diagnostic("unknown_stage", f"{where}.{end}", message)
         if (way.source, way.target) in seen:
             ends = f"from {quote_name(way.source)} to {quote_name(way.target)}"
             message = f"the transition {ends} occurs twice"
@@ -214,20 +209,16 @@ def _primary_faults(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]
 
 def _lineage_message(step: RecipeStep, candidates: tuple[str, ...]) -> str:
     works = f"{quote_name(step.key)} works per source document"
+    names = f"{len(candidates)}: {_some(candidates)}"
     if step.inputs is None:
-        requirement = (
-            f"so only one step may have an edge to it, not {len(candidates)}: {_some(candidates)}"
-        )
-        return f"{works} and lists no inputs, {requirement}"
+        return f"{works} and lists no inputs, so only one step may have an edge to it, not {names}"
     if not step.inputs:
         return f"{works}, so its first input must be a document"
     goes_by = f"{works} and is split by its first input, {quote_name(step.inputs[0].document_key)}"
     if not candidates:
         return f"{goes_by}, but no step of this stage with an edge to it produces that"
-    return (
-        f"{goes_by}, but {len(candidates)} steps with an edge to it produce that: "
-        f"{_some(candidates)}"
-    )
+    several = f"{len(candidates)} steps with an edge to it produce that: {_some(candidates)}"
+    return f"{goes_by}, but {several}"
 
 
 def _some(keys: Iterable[str]) -> str:

@@ -253,12 +253,11 @@ class _DataEnvironment(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: object, attribute: str) -> object:
         """Evaluate a dot: return a field of a mapping, or a property of the loop."""
-        if isinstance(obj, LoopContext):
-            is_exposed = attribute in {"first", "index", "index0", "last", "length"}
-            return (
-                getattr(obj, attribute) if is_exposed else self.undefined(obj=obj, name=attribute)
-            )
-        return self.getitem(obj, attribute)
+        if not isinstance(obj, LoopContext):
+            return self.getitem(obj, attribute)
+        if attribute in {"first", "index", "index0", "last", "length"}:
+            return getattr(obj, attribute)
+        return self.undefined(obj=obj, name=attribute)
 
     def getitem(self, obj: object, argument: object) -> object:
         """Evaluate a bracket: return a field of a mapping, or an item of a list."""
@@ -294,18 +293,10 @@ def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Js
     return items
 
 
-@pass_context
-def _finalize(context: Context, value: object) -> str:
-    plain = _value(value)
-    budget: Budget = context[_BUDGET]
-    budget.spend_for(plain)
-    return to_text(plain)
-
-
 def _environment() -> _DataEnvironment:
     environment = _DataEnvironment(
         undefined=_MissingField,
-        finalize=_finalize,
+        finalize=_filter(to_text, is_deep=True),
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
