@@ -274,13 +274,14 @@ async def open_database(
 
 @asynccontextmanager
 async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
-    tasks = [
-        asyncio.create_task(log_calls_for_ever(services, calls)),
-        asyncio.create_task(token_use_flush_loop(services)),
-        asyncio.create_task(event_publish_loop(services)),
-        asyncio.create_task(event_listen_loop(services)),
-        asyncio.create_task(change_poll_loop(services, _CHANGE_POLL_SECONDS)),
-    ]
+    loops = (
+        log_calls_for_ever(services, calls),
+        token_use_flush_loop(services),
+        event_publish_loop(services),
+        event_listen_loop(services),
+        change_poll_loop(services, _CHANGE_POLL_SECONDS),
+    )
+    tasks = [asyncio.create_task(loop) for loop in loops]
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.plan.model import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 from waybook.plan.modify import AddSteps, modify
-from waybook.plan.progress import count_done, current_step, percent, plan_outcome
+from waybook.plan.progress import current_step, percent, plan_outcome, plan_progress
 
 S = StepStatus
 
@@ -33,7 +33,7 @@ def test_current_step_is_reviewed_step_otherwise_first_running_step() -> None:
 
 def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
     plan = make_plan(make_step(S.FAILED), make_step(S.COMPLETED), make_step(S.SKIPPED), make_step())
-    assert count_done(plan.statuses()) == 2
+    assert plan_progress(plan).done == 2
     assert [step.order for step in plan.steps_with_status(S.FAILED)] == [1]
     assert [step.order for step in plan.steps_with_status(S.PENDING)] == [4]
 
@@ -41,7 +41,7 @@ def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
 def test_adding_steps_leaves_number_of_done_steps_unchanged() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step())
     decision_ = modify(plan, (AddSteps((make_new_step(), make_new_step())),), make_context())
-    assert count_done(decision_.plan.statuses()) == count_done(plan.statuses()) == 1
+    assert plan_progress(decision_.plan).done == plan_progress(plan).done == 1
     assert percent(1, 4) < percent(1, 2)
     assert decision_.entries[0].details["scope"] == {"before": 2, "added": 2, "after": 4}
 

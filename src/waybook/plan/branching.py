@@ -24,7 +24,7 @@ from waybook.plan.model import (
 )
 from waybook.plan.new_conditions import compile_expression
 from waybook.plan.ordering import steps_before
-from waybook.plan.progress import count_done
+from waybook.plan.progress import plan_progress
 from waybook.plan.repeat import repeat_steps, round_of, values_read
 
 
@@ -90,7 +90,7 @@ def evaluate_conditions(
 
 
 def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
-    statuses, repeated = plan.statuses(), round_of(plan, step)
+    progress, repeated = plan_progress(plan), round_of(plan, step)
     return {
         "result": submitted.get("result_summary"),
         "confidence": submitted.get("confidence"),
@@ -102,9 +102,9 @@ def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str
             "round": repeated.number if repeated else 1,
         },
         "plan": {
-            "done": count_done(statuses),
-            "total": len(statuses),
-            "failed": statuses.count(StepStatus.FAILED),
+            "done": progress.done,
+            "total": progress.total,
+            "failed": progress.failed,
         },
     }
 

@@ -16,6 +16,7 @@ from waybook.plan.model import (
     DONE_STEP,
     KEPT_FIELDS,
     MAX_WAIT_SECONDS,
+    TEXT_FIELDS,
     BranchOutcome,
     Budget,
     Condition,
@@ -29,6 +30,7 @@ from waybook.plan.model import (
     StepId,
     StepStatus,
     StepText,
+    fields_of,
     move_plan,
     move_step,
 )
@@ -46,17 +48,16 @@ _KEPT_CONDITION_FIELDS = {f.name for f in fields(NewCondition)} & {
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    kept = {name: getattr(new, name) for name in KEPT_FIELDS}
+    kept = fields_of(new, KEPT_FIELDS)
     return Step(id=step_id, order=order, status=StepStatus.PENDING, attempt=1, **kept)
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
-    row = {name: as_json(getattr(step, name)) for name in names}
-    text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
-    sources = text.required_sources
-    required: dict[str, Json] = {} if sources is None else {"required_sources": sources}
-    return {**row, **text_fields, **required}
+    texts = fields_of(text, TEXT_FIELDS)
+    if text.required_sources is None:
+        del texts["required_sources"]
+    return {**{name: as_json(getattr(step, name)) for name in names}, **texts}
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
@@ -238,11 +239,7 @@ class Draft(BaseDraft):
         for step in behind:
             self.note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
         texts = {
-            step.id: StepText(
-                instructions=new.instructions,
-                result_schema=new.result_schema,
-                required_sources=new.required_sources,
-            )
+            step.id: StepText(**fields_of(new, TEXT_FIELDS))
             for step, new in zip(made, steps, strict=True)
         }
         for step in made:
@@ -257,7 +254,7 @@ class Draft(BaseDraft):
     def add_condition(self, new: NewCondition, step_id: StepId) -> None:
         ids = [step.id for step in self.plan.steps]
         resolved = resolve_positions(new, ids, ids.index(step_id) + 1)
-        kept = {name: getattr(resolved, name) for name in _KEPT_CONDITION_FIELDS}
+        kept = fields_of(resolved, _KEPT_CONDITION_FIELDS)
         condition_id, position = ConditionId(self.moment.new_uuid()), self.next_position()
         self.insert_condition(
             Condition(id=condition_id, step_id=step_id, position=position, **kept)

@@ -4,12 +4,12 @@ The state machines of plans and steps are tables. A status changes only by a tra
 tables.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple, NewType, TypedDict
+from typing import Any, Final, NamedTuple, NewType, TypedDict
 
 from waybook.core.decision_context import Channel, Holder
 from waybook.core.usage import NO_USAGE, Totals
@@ -272,6 +272,14 @@ class Step(NamedTuple):
 KEPT_FIELDS: Final = tuple(
     f.name for f in fields(NewStep) if f.name in Step._fields and f.name != "depends_on"
 )
+
+
+#: Fields that a `StepText` takes over unchanged from its `NewStep`.
+TEXT_FIELDS: Final = ("instructions", "result_schema", "required_sources")
+
+
+def fields_of(record: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

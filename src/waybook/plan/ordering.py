@@ -6,9 +6,19 @@ stay correct when steps move.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from waybook.errors import InvalidStepReference, StalePlan
-from waybook.plan.model import TERMINAL_STEP, NewCondition, NewStep, Plan, Step, StepId, StepStatus
+from waybook.plan.model import (
+    TERMINAL_STEP,
+    Condition,
+    NewCondition,
+    NewStep,
+    Plan,
+    Step,
+    StepId,
+    StepStatus,
+)
 
 
 def first_ready(plan: Plan) -> Step | None:
@@ -113,11 +123,15 @@ def replace_ids(steps: Iterable[NewStep], new_id: Callable[[StepId], StepId]) ->
         yield replace(
             step,
             depends_on_ids=tuple(map(new_id, step.depends_on_ids)),
-            conditions=tuple(_replace_ids(inner, new_id) for inner in step.conditions),
+            conditions=tuple(with_new_ids(inner, new_id) for inner in step.conditions),
         )
 
 
-def _replace_ids(condition: NewCondition, new_id: Callable[[StepId], StepId]) -> NewCondition:
+_ConditionT = TypeVar("_ConditionT", Condition, NewCondition)
+
+
+def with_new_ids(condition: _ConditionT, new_id: Callable[[StepId], StepId]) -> _ConditionT:
+    """Return a copy of a condition in which `new_id` has replaced the ids of other steps."""
     target, first = condition.target_step_id, condition.from_step_id
     return replace(
         condition,

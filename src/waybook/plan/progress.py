@@ -83,10 +83,6 @@ def plan_progress(plan: Plan) -> Progress:
     return Progress(Counter(plan.statuses()))
 
 
-def count_done(statuses: Collection[StepStatus]) -> int:
-    return sum(map(DONE_STEP.__contains__, statuses))
-
-
 def open_review(plan: Plan) -> Review | None:
     """Return the review that a person can still decide.
 

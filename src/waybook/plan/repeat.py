@@ -14,6 +14,7 @@ from waybook.plan.model import (
     KEPT_FIELDS,
     MAX_CONDITIONS,
     MAX_STEPS,
+    TEXT_FIELDS,
     BranchAction,
     BranchOutcome,
     Cause,
@@ -27,8 +28,9 @@ from waybook.plan.model import (
     Step,
     StepId,
     StepType,
+    fields_of,
 )
-from waybook.plan.ordering import replace_ids
+from waybook.plan.ordering import with_new_ids
 
 #: A repetition stores the values that made its condition true: at most `_MAX_VALUES` values, each
 #: cut to `MAX_VALUE_LENGTH` characters.
@@ -113,7 +115,9 @@ def repeat_steps(
     error = _exceeded(draft.plan, len(steps), len(conditions))
     if error:
         return Repeated([], error=error)
-    added = draft.add_steps(tuple(_copy(draft.plan, s) for s in steps), after=step.order)
+    texts = draft.plan.texts
+    again = (fields_of(s, KEPT_FIELDS) | fields_of(texts[s.id], TEXT_FIELDS) for s in steps)
+    added = draft.add_steps(tuple(NewStep(**fields) for fields in again), after=step.order)
     copies = dict(zip((s.id for s in steps), added, strict=True))
     for original in steps:
         inside = tuple(copies.get(before, before) for before in original.depends_on)
@@ -179,29 +183,14 @@ def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
     return None
 
 
-def _copy(plan: Plan, step: Step) -> NewStep:
-    text = plan.texts[step.id]
-    kept = {name: getattr(step, name) for name in KEPT_FIELDS}
-    return NewStep(
-        instructions=text.instructions,
-        result_schema=text.result_schema,
-        required_sources=text.required_sources,
-        **kept,
-    )
-
-
 def _copied_condition(
     draft: Draft, condition: Condition, copies: dict[StepId, StepId]
 ) -> Condition:
-    target, first = condition.target_step_id, condition.from_step_id
     return replace(
-        condition,
+        with_new_ids(condition, lambda step_id: copies.get(step_id, step_id)),
         id=ConditionId(draft.moment.new_uuid()),
         step_id=copies[condition.step_id],
         position=draft.next_position(),
-        target_step_id=copies.get(target, target) if target else None,
-        steps=tuple(replace_ids(condition.steps, lambda step_id: copies.get(step_id, step_id))),
-        from_step_id=copies.get(first, first) if first else None,
         repeats=None,
         cause=None,
         outcome=None,

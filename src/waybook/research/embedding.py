@@ -69,7 +69,9 @@ class StaticEmbedder:
     def __init__(self, table: WordVectors) -> None:
         self._table = table
         self._spelled = lru_cache(_REMEMBERED_WORDS)(table.rows_for_word)
-        self._numbers = lru_cache(_REMEMBERED_ROWS)(self._read)
+        self._numbers = lru_cache(_REMEMBERED_ROWS)(
+            lambda number: int.from_bytes(table.row(number), "little")
+        )
         self._lanes = Struct(f"<{table.dimensions // 4}I")
         self._one_of_two = int.from_bytes(b"\xff\0" * (table.dimensions // 2), "little")
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
@@ -81,9 +83,6 @@ class StaticEmbedder:
                 for number in self._spelled(word):
                     counts[number] += count
         return self._unit(self._sum(counts), sum(map(term_weight, counts.values())))
-
-    def _read(self, number: int) -> int:
-        return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
         """Return the sum of the table rows in `counts`, weighted by how often each occurs."""

@@ -128,7 +128,6 @@ def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> Non
             held_by=job.held_by,
             completed_at=now,
         )
-        draft.add_job(jobs[job.id])
     new_ids = dict[str, str]()
     for old in [document for document in source.documents if document.stage in slugs]:
         copied = {"version": 1, "content": "", "content_hash": old.content_hash}

@@ -10,7 +10,7 @@ from datetime import timedelta
 from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, DecisionContext, is_current_attempt
 from waybook.dag.model import FAILED_JOB, JobStatus
-from waybook.errors import InvalidTransition, NextCall, RunCanceled, StaleAttempt
+from waybook.errors import InvalidTransition, NextCall, Refused, RunCanceled, StaleAttempt
 from waybook.run.draft import RunDecision, RunDraft, progress_call
 from waybook.run.model import (
     BACKOFF_SECONDS,
@@ -68,8 +68,7 @@ def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
 
 
 def require_active(run: Run) -> None:
-    refusal = cancellation_error(run)
-    if refusal is not None:
+    if refusal := cancellation_error(run):
         raise refusal
 
 
@@ -162,7 +161,6 @@ def _replace_job(draft: RunDraft, job: Job, document_id: str) -> Job:
     counted = step.closed_at is None and job.counted
     draft.set_job(job, status=JobStatus.SUPERSEDED)
     fresh = recreate_job(draft, job, document=document_id, counted=counted)
-    draft.add_job(fresh)
     if counted:
         draft.set_step(step, done=step.done - 1)
     return fresh
@@ -172,10 +170,18 @@ _NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")
 AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attempt.")
 
 
-def stale_attempt_error(job: Job, attempt: int | None, actor: Actor) -> StaleAttempt | None:
-    """Return the error to raise if the attempt is not the current one, or None if it is."""
+def holder_error(job: Job, attempt: int | None, actor: Actor) -> Refused | None:
+    """Return the error to raise if the caller does not hold the job, or None if it does."""
     if is_current_attempt(attempt, job, actor):
-        return None
+        if job.status is JobStatus.PROCESSING:
+            return None
+        return InvalidTransition(
+            f"this job is {job.status}, and you do not hold it; first call get_next_job",
+            old=job.status,
+            new=JobStatus.COMPLETED,
+            jobId=job.id,
+            next_call=_NEXT_JOB_CALL,
+        )
     by = f" by {job.held_by}" if job.held_by else ""
     existed = attempt is not None and 1 <= attempt < job.attempt
     why = f"attempt {attempt} of this job {'is over' if existed else 'does not exist'}"
@@ -197,21 +203,8 @@ def require_holder(job: Job, attempt: int | None, actor: Actor) -> None:
         StaleAttempt: `attempt` is not the job's current attempt, or another agent holds the job.
         InvalidTransition: no agent holds the job.
     """
-    refusal = stale_attempt_error(job, attempt, actor)
-    if refusal is not None:
+    if refusal := holder_error(job, attempt, actor):
         raise refusal
-    if job.status is not JobStatus.PROCESSING:
-        raise not_processing_error(job)
-
-
-def not_processing_error(job: Job) -> InvalidTransition:
-    return InvalidTransition(
-        f"this job is {job.status}, and you do not hold it; first call get_next_job",
-        old=job.status,
-        new=JobStatus.COMPLETED,
-        jobId=job.id,
-        next_call=_NEXT_JOB_CALL,
-    )
 
 
 def fail_job(

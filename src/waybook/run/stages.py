@@ -275,6 +275,7 @@ def advance(draft: RunDraft, slug: str) -> None:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
+    """Add a new job with the place, model and unit of another job, and these values."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,
@@ -285,7 +286,9 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
         unit=job.unit,
         ready_at=draft.moment.now,
     )
-    return fresh._replace(**values)  # type: ignore[arg-type]  # names are Job's own
+    fresh = fresh._replace(**values)  # type: ignore[arg-type]  # names are Job's own
+    draft.add_job(fresh)
+    return fresh
 
 
 def add_document(
@@ -297,7 +300,7 @@ def add_document(
     document = NewDocument(**fields)  # type: ignore[arg-type]  # names are NewDocument's own
     draft.insert_document(document)
     if key in draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ()):
-        rendering = recreate_job(
+        recreate_job(
             draft,
             job,
             job_type=JobType.RENDER,
@@ -306,5 +309,4 @@ def add_document(
             document=document.id,
             counted=False,
         )
-        draft.add_job(rendering)
     return document

@@ -13,7 +13,7 @@ from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, Refused, TooLarge
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision, RunDraft
-from waybook.run.failure import cancellation_error, not_processing_error, stale_attempt_error
+from waybook.run.failure import cancellation_error, holder_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
 from waybook.run.stages import add_document, advance, recreate_job, require_few_jobs, store_list
 
@@ -89,13 +89,9 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
         RunCanceled, InvalidTransition: the caller has completed the job already.
     """
     canceled = cancellation_error(run, jobId=job.id)
-    refusal: Refused | None = canceled or stale_attempt_error(job, attempt, actor)
-    if refusal is None:
-        if job.status is JobStatus.PROCESSING:
-            return None
-        refusal = not_processing_error(job)
+    refusal: Refused | None = canceled or holder_error(job, attempt, actor)
     is_completed = job.status in {JobStatus.COMPLETED, JobStatus.SUPERSEDED}
-    if is_completed and is_repeated_result(attempt, job, actor):
+    if refusal and is_completed and is_repeated_result(attempt, job, actor):
         raise refusal
     return refusal
 
@@ -118,7 +114,6 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
         document=job.document,
         counted=job.counted,
     )
-    draft.add_job(following)
     draft.record_job(Event.STEP_COMPLETED, done, continues=True)
     return JobDone(job=done, continuation=following)
 

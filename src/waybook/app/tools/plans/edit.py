@@ -33,7 +33,7 @@ from waybook.plan.copy import CopiedPlan
 from waybook.plan.copy import copy_plan as decide_copy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import CLOSED_PLAN, MAX_CONDITIONS, MAX_STEPS, Plan, StepId, StepStatus
-from waybook.plan.progress import count_done
+from waybook.plan.progress import plan_progress
 from waybook.store.driver.queries import first_value
 from waybook.store.plans import writer
 from waybook.store.plans.cache import PlanCache
@@ -99,7 +99,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
 def _created_plan_reply(plan: Plan) -> Body:
     first = next(plan.steps_with_status(StepStatus.PENDING))
-    carried = count_done(plan.statuses())
+    carried = plan_progress(plan).done
     return {
         "planId": plan.id,
         "name": plan.name,

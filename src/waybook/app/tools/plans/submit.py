@@ -30,7 +30,7 @@ from waybook.plan.model import (
     StepStatus,
     StepType,
 )
-from waybook.plan.progress import count_done, progress_json
+from waybook.plan.progress import plan_progress
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
 from waybook.plan.store_output import COMMON_TYPES, NewOutput, parse_text_type, store_output
@@ -141,10 +141,9 @@ def _submission_reply(decision: Decision[StepDone]) -> Body:
 
 def _outcome(decision: Decision[StepDone]) -> Body:
     plan, done = decision.plan, decision.reply
-    statuses = plan.statuses()
     outcome: Body = {
         "stepStatus": str(done.step.status),
-        "progress": progress_json(count_done(statuses), len(statuses)),
+        "progress": plan_progress(plan).as_reply(),
     }
     if done.branches:
         branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
