@@ -5,7 +5,7 @@ from plan_builders import ANN, BOB
 from run_env import RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
-from waybook.run.failure import require_holder, stale_attempt_error
+from waybook.run.failure import holder_error, require_holder
 
 
 def single_job() -> RunEnv:
@@ -14,7 +14,7 @@ def single_job() -> RunEnv:
 
 def test_result_for_the_current_attempt_of_a_job_is_accepted() -> None:
     job = single_job().claim()
-    assert stale_attempt_error(job, job.attempt, BOB) is None
+    assert holder_error(job, job.attempt, BOB) is None
     require_holder(job, job.attempt, BOB)
 
 
@@ -30,7 +30,7 @@ def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
-    refusal = stale_attempt_error(world.claim(BOB), mine.attempt, ANN)
+    refusal = holder_error(world.claim(BOB), mine.attempt, ANN)
     assert refusal is not None
     assert refusal.message == (
         "attempt 1 of this job is over: it is at attempt 2, processing by bob"
@@ -42,7 +42,7 @@ def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
 def test_error_for_wrong_attempt_of_unclaimed_job_names_attempt_0(attempt: int) -> None:
     (job,) = single_job().jobs("a")
-    refusal = stale_attempt_error(job, attempt, ANN)
+    refusal = holder_error(job, attempt, ANN)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 0, pending"
@@ -51,7 +51,7 @@ def test_error_for_wrong_attempt_of_unclaimed_job_names_attempt_0(attempt: int) 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
 def test_error_for_wrong_attempt_of_job_shows_status_and_holder(attempt: int) -> None:
-    refusal = stale_attempt_error(single_job().claim(BOB), attempt, BOB)
+    refusal = holder_error(single_job().claim(BOB), attempt, BOB)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
