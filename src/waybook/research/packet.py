@@ -4,6 +4,7 @@ Short parts stay complete, long texts are cut, and long lists keep the most rele
 field `cut` says what was left out, and which call returns it.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,14 +47,8 @@ def truncate(text: str, most: int) -> str:
     """
     if len(text) <= most and escaped_size(text) <= most:
         return text
-    fits, beyond = 0, min(len(text), max(0, most)) + 1
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        if escaped_size(text[:middle]) <= most:
-            fits = middle
-        else:
-            beyond = middle
-    return text[:fits]
+    lengths = range(1, min(len(text), max(0, most)) + 1)
+    return text[: bisect_right(lengths, most, key=lambda length: escaped_size(text[:length]))]
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
@@ -76,18 +71,12 @@ def allocate_space(claims: Sequence[_SpaceClaim], room: int) -> list[int]:
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]
     """
-    low, high = 0, max(0, room)
-    while low < high:
-        level = (low + high + 1) // 2
-        if sum(_allocate_at_level(claims, level)) <= room:
-            low = level
-        else:
-            high = level - 1
-    return _allocate_at_level(claims, low)
 
+    def at_level(level: int) -> list[int]:
+        return [min(most, max(floor, level * counts)) for most, floor, counts in claims]
 
-def _allocate_at_level(claims: Sequence[_SpaceClaim], level: int) -> list[int]:
-    return [min(most, max(floor, level * counts)) for most, floor, counts in claims]
+    levels = range(1, max(0, room) + 1)
+    return at_level(bisect_right(levels, room, key=lambda level: sum(at_level(level))))
 
 
 Body: TypeAlias = dict[str, Json]
@@ -257,15 +246,13 @@ class EntryList:
             return range(len(self.entries))
         room -= self._note
         first = last = self.focus
-        for place in sorted(range(len(self.entries)), key=self._distance):
+        places = range(len(self.entries))
+        for place in sorted(places, key=lambda place: (abs(place - self.focus), -place)):
             room -= self.entries[place].min_size
             if room < 0:
                 break
             first, last = min(first, place), max(last, place + 1)
         return range(first, last)
-
-    def _distance(self, place: int) -> tuple[int, int]:
-        return abs(place - self.focus), -place
 
 
 Part: TypeAlias = TextField | SingleEntry | EntryList
