@@ -82,10 +82,9 @@ def copy_plan(
     new = _new_plan(source, name, skill_execution_id)
     blank = blank_plan(new, PlanId(context.new_id()), context)
     status = PlanStatus.EXECUTING if carried else PlanStatus.PLANNING
-    origin: Row = {"copied_from": source.id, "copied_seq": source.seq}
     draft = Draft(blank, context)
-    draft.insert(Entity.PLAN, blank.id, {**plan_row(new, context), "status": str(status), **origin})
     draft.plan = blank._replace(status=status, copied_from=PlanId(source.id), copied_seq=source.seq)
+    draft.insert(Entity.PLAN, blank.id, plan_row(draft.plan, new))
     ids = {step_id: StepId(context.new_id()) for step_id, _ in steps}
     for order, (step_id, row) in enumerate(steps, 1):
         _copy_step(draft, order, row, ids, StepId(step_id), is_carried=step_id in carried)

@@ -40,7 +40,7 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
         raise InvalidInput("a plan needs at least one step", argument="steps")
     check_new_steps(new.steps, new.conditions)
     draft = Draft(blank_plan(new, PlanId(context.new_id()), context), context)
-    draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, context))
+    draft.insert(Entity.PLAN, draft.plan.id, plan_row(draft.plan, new))
     ids = draft.add_steps(new.steps, after=0)
     for condition in new.conditions:
         draft.add_condition(condition, step_at(ids, condition.after_step_order, "afterStepOrder"))
@@ -53,23 +53,27 @@ def skill_details(new: NewPlan) -> dict[str, Json]:
     return {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
 
 
-def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
-    return {
-        "name": new.name,
+def plan_row(plan: Plan, new: NewPlan) -> dict[str, Json]:
+    row: dict[str, Json] = {name: as_json(getattr(plan, name)) for name in _PLAN_FIELDS}
+    row |= {
         "research_question": new.research_question,
         "formatting_notes": new.formatting_notes,
-        "stall_seconds": new.stall_seconds,
-        "status": str(PlanStatus.PLANNING),
-        "revision": 1,
-        "resumed_at": None,
         "completed_at": None,
-        "fail_reason": None,
         "skill_execution_id": new.skill_execution_id,
-        "created_at": as_json(context.now),
-        "created_by": context.actor.user,
         "budget": new.budget.as_json() if new.budget else None,
-        **({"sequential": True} if new.sequential else {}),
     }
+    if plan.sequential:
+        row["sequential"] = True
+    if plan.copied_from is not None:
+        row |= {"copied_from": plan.copied_from, "copied_seq": plan.copied_seq}
+    return row
+
+
+#: Fields of a plan that its row has under the same names.
+_PLAN_FIELDS = (
+    *("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason"),
+    *("created_at", "created_by"),
+)
 
 
 def blank_plan(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:

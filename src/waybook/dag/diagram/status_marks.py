@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from waybook.dag.expansion.counts import StageCounts
-from waybook.dag.progress.report import Report, StageReport, StepReport
+from waybook.dag.progress.report import Report, StageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +131,13 @@ def annotations_from_report(
     for stage in report["stages"]:
         slug = stage["stageSlug"]
         for step in stage["steps"] or ():
-            place = slug, step["stepKey"]
-            note = _done(step) or (steps[place].note if place in steps else "")
+            place, jobs = (slug, step["stepKey"]), step["jobs"]
+            total = jobs["done"] + jobs["active"] + jobs["failed"]
+            expected_note = steps[place].note if place in steps else ""
+            note = f"{jobs['done']}/{total}" if total else expected_note
             steps[place] = Annotation(str(step["status"]), note)
     stages = {stage["stageSlug"]: _stage_mark(stage) for stage in report["stages"]}
     return Annotations(steps=steps, stages=stages, captions=captions or {})
-
-
-def _done(step: StepReport) -> str:
-    jobs = step["jobs"]
-    total = jobs["done"] + jobs["active"] + jobs["failed"]
-    return f"{jobs['done']}/{total}" if total else ""
 
 
 def _stage_mark(stage: StageReport) -> Annotation:
