@@ -30,8 +30,8 @@ from waybook.integrations.oidc_login import (
     identity_from_claims,
 )
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import Member, SessionUser
-from waybook.store.driver.queries import first_value, new_uuid
+from waybook.store.accounts.accounts import SessionUser
+from waybook.store.driver.queries import Query, Row, first_value, new_uuid
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ async def authenticate_bearer(
 
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
-) -> Member:
+) -> Row:
     """Return the user whom the claims of an issuer's token identify.
 
     A user who signs in for the first time is created, if the settings allow this.
@@ -110,15 +110,20 @@ async def database_time(services: Services) -> datetime:
     return now
 
 
-async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Member:
+async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Row:
     """Look up the org and the user. A user who is new to the org has no `user_id` yet."""
-    database, identity = services.database, (issuer.settings.issuer, who.subject)
-    rows: list[Member] = []
+    database = services.database
+    identity = {"issuer": issuer.settings.issuer, "subject": who.subject}
+    rows: list[Row] = []
     if not await database.is_cluster():
-        statements = accounts.member_statements(who.org, *identity)
-        rows = (await database.read_by_slug(who.org, *statements))[-1]
+        *_, rows = await database.read_by_slug(
+            who.org,
+            accounts.SQL["name_org_by_slug"](slug=who.org),
+            accounts.SQL["close_directory"](),
+            accounts.SQL["member"](**identity),
+        )
     elif orgs := await database.list_org_ids(accounts.SQL["org_of_slug"](slug=who.org)):
-        statement = accounts.SQL["member_of_org"](issuer=identity[0], subject=identity[1])
+        statement = accounts.SQL["member_of_org"](**identity)
         (rows,) = await database.read_org(orgs[0], statement)
     if not rows:
         raise Unauthenticated("the org that the token names does not exist")
@@ -168,9 +173,8 @@ async def start_by_token(services: Services, token: str) -> str:
     """Start a web session for the user of an API token. Return the secret of the session."""
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
     token_id = str(caller.credential).partition(":")[2]
-    return await _start_session(
-        services, caller.org_id, "insert_session_by_token", token_id=token_id
-    )
+    query = accounts.SQL["insert_session_by_token"]
+    return await _start_session(services, caller.org_id, query, token_id=token_id)
 
 
 async def start_by_issuer(services: Services, issuer: IssuerClient, claims: Claims) -> str:
@@ -185,12 +189,15 @@ async def start_by_issuer(services: Services, issuer: IssuerClient, claims: Clai
     member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
         raise Forbidden("you have no permissions in this org; ask your administrator")
-    return await _start_session(services, member.org_id, "insert_session", user_id=member.user_id)
+    query = accounts.SQL["insert_session"]
+    return await _start_session(services, member.org_id, query, user_id=member.user_id)
 
 
-async def _start_session(services: Services, org_id: UUID, query: str, **owner: str | None) -> str:
+async def _start_session(
+    services: Services, org_id: UUID, query: Query, **owner: str | None
+) -> str:
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    statement = accounts.SQL[query](id=new_uuid(), hash=hash_token(secret), **owner)
+    statement = query(id=new_uuid(), hash=hash_token(secret), **owner)
     async with services.database.org_transaction(org_id) as tx:
         await tx.commit(statement)
     return with_org(secret, org_id) if await services.database.is_cluster() else secret

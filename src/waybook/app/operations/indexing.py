@@ -11,7 +11,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
 from waybook.errors import Unavailable
 from waybook.research.embedding import Backend
-from waybook.store.driver.queries import Row, Statement, first_value
+from waybook.store.driver.queries import Ids, Row, Statement, first_value
 from waybook.store.research import artifacts, embeddings
 from waybook.store.research.artifacts import Embeddings
 from waybook.store.research.search import SearchCapabilities
@@ -47,7 +47,9 @@ async def index_research(ctx: RequestContext) -> int:
     index_statements: list[Statement] = []
     if subjects := artifacts.read_unindexed(unknown):
         pieces = artifacts.split_subjects(subjects)
-        index_statements += artifacts.unindex_earlier_statements(s.id for s in subjects)
+        ids = Ids([subject.id for subject in subjects])
+        index_statements.append(artifacts.SQL["record_earlier_unindexed"](ids=ids))
+        index_statements.append(artifacts.SQL["unindex_earlier"](ids=ids))
         index_statements += artifacts.index_statements(pieces, None, org_id)
         async with ctx.services.database.org_transaction(org_id) as tx:
             await tx.commit(*index_statements)

@@ -21,12 +21,9 @@ from waybook.core.ids import id_or_nil
 from waybook.json_values import Body, format_time, non_empty
 from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
-from waybook.store.driver.queries import Row
-from waybook.store.plans import lists
-from waybook.store.plans.details import (
-    MAX_RESULT_LENGTH,
-    evidence_statements,
-)
+from waybook.store.driver.queries import Ids, Row
+from waybook.store.plans import details, lists
+from waybook.store.plans.details import MAX_RESULT_LENGTH
 from waybook.store.plans.lists import PendingCounts, ReviewRecord
 from waybook.store.runs import load
 from waybook.store.runs.work import stage_documents_statement
@@ -135,7 +132,10 @@ async def read_evidence(
     ids = [*review_ids]
     if not ids:
         return {}
-    earlier, artifacts = await ctx.read(*evidence_statements(ids))
+    earlier, artifacts = await ctx.read(
+        details.SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),
+        details.SQL["review_artifacts"](ids=Ids(ids), most=details.MAX_ARTIFACTS),
+    )
     previous = {row.review_id: row for row in earlier}
     return {
         review_id: ReviewEvidence(

@@ -63,18 +63,8 @@ class SessionUser(NamedTuple):
         return scopes & expand_scopes(map(Scope, self.token_scopes or ()))
 
 
-class Member(NamedTuple):
-    """A user of an identity provider. `user_id` is null until the org has this user."""
-
-    org_id: UUID
-    now: datetime
-    user_id: str | None
-    name: str
-    scopes: list[str]
-    is_disabled: bool
-
-
 _ORG_COLUMNS = (Org, "org created_at audit_seq audit_hash")
+_MEMBER_COLUMNS = "org_id now user_id name scopes is_disabled"
 SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
@@ -89,8 +79,8 @@ SQL = load(
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
     orgs=OrgListItem,
-    member=Member,
-    member_of_org=Member,
+    member=_MEMBER_COLUMNS,
+    member_of_org=_MEMBER_COLUMNS,
 )
 
 
@@ -190,11 +180,3 @@ def _filled(query: Query, patch: Patch) -> Statement:
         for name, value in patch.values.items()
     }
     return fill(query, values, id=patch.id)
-
-
-def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    return [
-        SQL["name_org_by_slug"](slug=slug),
-        SQL["close_directory"](),
-        SQL["member"](issuer=issuer, subject=subject),
-    ]

@@ -109,12 +109,7 @@ class GroupCommit:
         If the caller is canceled before the call is sent, nothing is sent. If the caller is
         canceled later, the call is committed nevertheless.
 
-        Raises:
-            KeyConflict: a row with this key exists.
-            StaleCache: a statement's expected state does not match the database.
-            StaleCredential: a cached credential does not match the database.
-            Busy: a row lock was not granted in time; nothing was written.
-            Unavailable: the connection broke, or the answer did not arrive in time.
+        The errors are those of `DbConnection.send`.
         """
         calls = self._calls(call.org_id)
         if (call.waits or calls.in_flight >= MAX_IN_FLIGHT) and len(calls.waiting) < MAX_WAITING:

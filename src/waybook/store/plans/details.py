@@ -116,11 +116,3 @@ def outputs_statement(plan_id: str) -> Statement:
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
-
-
-def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
-    ids = [*review_ids]
-    return (
-        SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),
-        SQL["review_artifacts"](ids=Ids(ids), most=MAX_ARTIFACTS),
-    )

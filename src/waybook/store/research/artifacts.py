@@ -12,7 +12,7 @@ from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import Ids, Row, Rows, Statement, first_column, load
+from waybook.store.driver.queries import Row, Rows, Statement, first_column, load
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import encode_vector
 
@@ -44,22 +44,6 @@ SQL = load(
     without_vectors="subject_id part title body",
     without_passages="id plan_id kind title tags content created_at",
 )
-
-
-def existing_in_plan_statements(
-    plan_id: str, kind: str, title: str, source_ids: Iterable[str]
-) -> list[Statement]:
-    return [
-        SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
-        SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
-    ]
-
-
-def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    return [
-        SQL["lock_name"](kind=kind, title=title),
-        SQL["latest_standalone"](kind=kind, title=title),
-    ]
 
 
 def read_existing(
@@ -210,11 +194,6 @@ def vectors_statement(
 def unindex_statements(artifact_id: str) -> list[Statement]:
     names = {"artifact_id": artifact_id}
     return [SQL["record_unindexed"](**names), SQL["unindex"](**names)]
-
-
-def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
-    ids = Ids([*artifact_ids])
-    return [SQL["record_earlier_unindexed"](ids=ids), SQL["unindex_earlier"](ids=ids)]
 
 
 def read_unindexed(rows: Iterable[Row]) -> list[IndexedSubject]:

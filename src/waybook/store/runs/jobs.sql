@@ -99,7 +99,7 @@ select extract(epoch from min(case when j.status = 'processing'
 
 -- name: open_jobs
 -- Count the open jobs of a run per step, status and model, up to a limit.
-select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
+select j.stage_slug as stage, j.step_key, j.status, j.model, count(*) as jobs,
        min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
           from job o

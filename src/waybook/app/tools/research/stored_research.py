@@ -36,7 +36,7 @@ from waybook.plan.research import (
 from waybook.plan.research import store_research as decide_storing
 from waybook.research.packet import escaped_size, truncate
 from waybook.research.passages import json_to_text, source_hash, source_id
-from waybook.store.driver.queries import Row, Statement
+from waybook.store.driver.queries import Ids, Row, Statement
 from waybook.store.plans import writer
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import ArtifactRow, PassageDraft
@@ -120,9 +120,11 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
     new = _NewResearch(args)
     research = new.research
     await new.embed(ctx)
+    name = {"kind": research.kind, "title": research.title}
     if args.plan_id is None and args.step_id is None:
-        existing = artifacts.existing_standalone_statements(research.kind, research.title)
-        opened = OpenTransaction(ctx, *existing)
+        opened = OpenTransaction(
+            ctx, artifacts.SQL["lock_name"](**name), artifacts.SQL["latest_standalone"](**name)
+        )
 
         async def decide() -> Proposal[Written]:
             before = artifacts.read_existing(opened.results[1])
@@ -135,8 +137,10 @@ async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply
         return await update(opened, decide)
     step_id = StepId(args.step_id) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
-    existing = artifacts.existing_in_plan_statements(
-        plan_id, research.kind, research.title, [origin.id for origin in research.origins]
+    source_ids = Ids([origin.id for origin in research.origins])
+    existing = (
+        artifacts.SQL["latest_in_plan"](plan_id=plan_id, **name),
+        artifacts.SQL["known_sources"](plan_id=plan_id, ids=source_ids),
     )
     locked = LockedPlan(ctx, *existing, plan_id=plan_id, step_id=step_id, review=False)
 
