@@ -103,7 +103,7 @@ IMPORTS_BY_NAME = {
     "src/waybook/cli/lazy.py",
     "src/waybook/dag/templates/template.py",
     "src/waybook/integrations/factory.py",
-    "src/waybook/app/request/search/portable_search.py",
+    "src/waybook/app/request/search_backend.py",
 }
 
 

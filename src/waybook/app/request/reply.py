@@ -169,8 +169,6 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
     A cut result includes the call that returns the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
-    if sum(len(text) for text in texts.values()) <= budget:
-        return {step_id: {"resultSummary": value} for step_id, value in results.items()}
     share = result_share([len(text) for text in texts.values()], budget)
     return {
         step_id: {"resultSummary": value}
@@ -279,15 +277,6 @@ def job_view(job: Job) -> Body:
         "status": str(job.status),
         "attempt": job.attempt,
     }
-
-
-def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    if run.completed_at is not None:
-        return next_call("get_run_progress", "The run has ended. See its documents.", runId=run.id)
-    if awaits_feedback(run, compiled_dag, slug):
-        why = "The stage is complete. Wait: a person reviews it, not you."
-        return wait_for_job_call(run.id, why)
-    return next_job_call(run.id)
 
 
 def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeAlias
 
 from waybook.app.request.caller import Caller
@@ -10,7 +9,7 @@ from waybook.app.request.services import Services
 from waybook.core.decision_context import Actor
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
-from waybook.store.calls import Key, StoredAnswer, store_answer
+from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction, pending_check
 from waybook.store.driver.group_commit import Call
@@ -87,8 +86,3 @@ class RequestContext:
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
-
-    def answer_statements(
-        self, body: Body, now: datetime, *, is_error: bool = False
-    ) -> list[Statement]:
-        return [store_answer(self.key, body, now, is_error=is_error)] if self.key else []

@@ -169,9 +169,10 @@ class Locked(ABC, Generic[DecisionT]):
         refusal = written.refusal
         statements = [*written.statements, *(() if refusal else proposal.more)]
         statements += written.notifications
-        if proposal.is_answer:
+        if proposal.is_answer and self.ctx.key is not None:
             body = proposal.body if refusal is None else cast("Body", refusal.as_json())
-            statements += self.ctx.answer_statements(body, self.now, is_error=refusal is not None)
+            is_error = refusal is not None
+            statements.append(calls.store_answer(self.ctx.key, body, self.now, is_error=is_error))
         return statements
 
     async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:

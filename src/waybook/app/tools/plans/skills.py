@@ -35,6 +35,7 @@ def installed_skills(services: Services) -> tuple[Skill, ...]:
     return services.shared(InstalledSkills, lambda: InstalledSkills(read_skills(folders)))
 
 
+_LIST_SKILLS = NextCall("list_skills", {}, "List the skills.")
 _MAX_DESCRIPTIONS_BYTES = 25_000
 _MAX_FILE_BYTES = 40_000
 
@@ -52,10 +53,8 @@ class _ListSkills(ReadArguments):
 )
 async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
     if args.name is None and args.file is not None:
-        raise NotFound(
-            "there is no such file outside a skill; give the name of the skill too",
-            next_call=NextCall("list_skills", {}, "List the skills."),
-        )
+        message = "there is no such file outside a skill; give the name of the skill too"
+        raise NotFound(message, next_call=_LIST_SKILLS)
     if args.name is None:
         skills = installed_skills(ctx.services)
         share = fair_share([len(skill.description) for skill in skills], _MAX_DESCRIPTIONS_BYTES)
@@ -68,10 +67,8 @@ async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
         return {"skills": [view], "next": start}
     file = skill.file(args.file)
     if file is None:
-        raise NotFound(
-            f"the skill {skill.name} has no such file",
-            next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
-        )
+        again = NextCall("list_skills", {"name": skill.name}, "List the files of the skill.")
+        raise NotFound(f"the skill {skill.name} has no such file", next_call=again)
     resource = f"skill://{skill.name}/{file.path}"
     try:
         text = file.content.decode()
@@ -90,10 +87,7 @@ def _find_skill(ctx: RequestContext, name: str) -> Skill:
     for skill in installed_skills(ctx.services):
         if skill.name == name:
             return skill
-    raise NotFound(
-        "there is no skill with this name here",
-        next_call=NextCall("list_skills", {}, "List the skills."),
-    )
+    raise NotFound("there is no skill with this name here", next_call=_LIST_SKILLS)
 
 
 def _file_names(skill: Skill) -> list[Json] | None:

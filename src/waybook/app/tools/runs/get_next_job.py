@@ -116,8 +116,8 @@ async def take_following_job(
 async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal | None:
     if not locked.is_cached:
         return await _claim_job(locked, wanted, attempt)
-    prepared = await prepare_claim(locked, wanted)
-    return prepared[1]() if prepared and await locked.begin_turn() else None
+    claim = await prepare_claim(locked, wanted)
+    return claim() if claim and await locked.begin_turn() else None
 
 
 async def _claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
@@ -259,15 +259,15 @@ async def _ready_reply(locked: LockedRun, ready: JobReady) -> Body:
 
 
 async def prepare_claim(
-    locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
-) -> tuple[Job, Callable[[], RunProposal | None]] | None:
-    """Reserve a free job of the cached run and read its inputs.
+    locked: LockedRun, wanted: JobRequest, *, after: Job | None = None
+) -> Callable[[], RunProposal | None] | None:
+    """Reserve a free job of the cached run, in the stage of the job `after`, and read its inputs.
 
-    Return the job, and the function that claims it in the call's turn. Return None if the call must
-    lock the run instead; the function returns None for the same reason.
+    Return the function that claims the job in the call's turn. Return None if the call must lock
+    the run instead; the function returns None for the same reason.
     """
-    job = await locked.reserve(wanted, besides=besides)
-    if job is None or locked.cached_run is None:
+    job = await locked.reserve(wanted, besides=after.id if after else None)
+    if job is None or locked.cached_run is None or (after and after.stage != job.stage):
         return None
     regenerated = locked.cached_run.documents.regenerated
     # The reply already needs the number of the attempt that begins with the claim.
@@ -286,4 +286,4 @@ async def prepare_claim(
             return None
         return Proposal(decision, body, jobs=(job,))
 
-    return job, claim
+    return claim

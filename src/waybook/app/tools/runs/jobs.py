@@ -211,12 +211,12 @@ async def _decide_on_cached(
     locked: LockedRun, job_id: str, submission: Submission, *, take_next: bool
 ) -> RunProposal | None:
     """Decide on the cached run. Return None if the run must be locked first."""
-    job, following = locked.held_job(job_id), None
+    job, claim = locked.held_job(job_id), None
     if job is None or job.continues is not None or job.document is not None:
         return None
     if take_next:
-        following = await prepare_claim(locked, job_request(locked.ctx, job.model), besides=job_id)
-        if following is None or following[0].stage != job.stage:
+        claim = await prepare_claim(locked, job_request(locked.ctx, job.model), after=job)
+        if claim is None:
             return None
     if not await locked.begin_turn() or locked.held_job(job_id) != job:
         return None
@@ -226,10 +226,10 @@ async def _decide_on_cached(
         return None
     body = _reply(decision, dag, locked.ctx.services)
     proposal: RunProposal = Proposal(decision, body, jobs=(job,))
-    if following is None:
+    if claim is None:
         return proposal
     locked.defer(proposal)
-    claimed = following[1]()
+    claimed = claim()
     return claimed._replace(body=_with_next(body, claimed.body)) if claimed else None
 
 
@@ -243,7 +243,13 @@ def _with_next(submitted: Body, following: Body) -> Body:
 def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: Services) -> Body:
     run, done = decision.run, decision.reply
     waits = replies.awaits_feedback(run, compiled_dag, done.job.stage)
-    following_job = done.continuation
+    following_job, following = done.continuation, replies.next_job_call(run.id)
+    if run.completed_at is not None:
+        why = "The run has ended. See its documents."
+        following = replies.next_call("get_run_progress", why, runId=run.id)
+    elif waits:
+        why = "The stage is complete. Wait: a person reviews it, not you."
+        following = replies.wait_for_job_call(run.id, why)
     body = non_empty(
         runId=run.id,
         **{**job_view(done.job), "jobStatus": str(done.job.status)},
@@ -252,7 +258,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
         stage=replies.stage_view(run, compiled_dag, done.job.stage),
         runComplete=run.completed_at is not None,
         runUrl=run_url(run.id, services.base_url) if waits else None,
-        next=replies.next_after_job(run, compiled_dag, done.job.stage),
+        next=following,
     )
     look = replies.next_call(
         "get_run_progress", "See the documents of the run.", runId=run.id, detail=True
