@@ -112,11 +112,7 @@ class BoundedHttpClient:
     async def _sent(
         self, method: str, content: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
-        # Create the client once, in a thread, because loading the system's certificates is slow.
-        if self._making is None:
-            self._making = asyncio.create_task(asyncio.to_thread(_make_client))
-        client = await asyncio.shield(self._making)
-        headers = {**self._headers, **headers}
+        client, headers = await self._client(), {**self._headers, **headers}
         try:
             async with client.stream(
                 method, self.url, content=content, headers=headers
@@ -137,6 +133,12 @@ class BoundedHttpClient:
             if len(body) > self.most_bytes:
                 raise EndpointFailed(f"it answered with more than {self.most_bytes:,} bytes")
         return bytes(body)
+
+    async def _client(self) -> httpx2.AsyncClient:
+        # Create the client once, in a thread, because loading the system's certificates is slow.
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(_make_client))
+        return await asyncio.shield(self._making)
 
     def _read(self, status: int, body: bytes) -> Json:
         if not 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
