@@ -113,22 +113,19 @@ class DirectCalls:
             answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
             content = [{"text": compact_json(answer.body), "type": "text"}]
             result: dict[str, Any] = {"content": content, "isError": answer.is_error}
+            # The fields have the order in which the library writes them.
+            if call.is_modern:
+                result["resultType"] = "complete"
             if not answer.is_error:
                 result["structuredContent"] = answer.body
+            if call.is_modern:
+                result["_meta"] = {SERVER_INFO_META_KEY: self.server_info}
         except StaleCredential:
             raise
         except Exception:
             log.exception("the handler of %s broke", _CALL)
             error = {"code": INTERNAL_ERROR, "message": "Internal error"}
             return _encoded({"jsonrpc": "2.0", "id": call.id, "error": error}, call)
-        if call.is_modern:
-            structured = result.pop("structuredContent", None)
-            result = {
-                **result,
-                "resultType": "complete",
-                **({} if structured is None else {"structuredContent": structured}),
-                "_meta": {SERVER_INFO_META_KEY: self.server_info},
-            }
         return _encoded({"jsonrpc": "2.0", "id": call.id, "result": result}, call)
 
 

@@ -39,7 +39,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.html.layout import agent_url, from_segment
+from waybook.transport.http.html.layout import from_segment
 from waybook.transport.http.requests import file_headers
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
@@ -229,8 +229,6 @@ async def agent_page(page: PageRequest) -> Response:
     # A failed step has two audit entries, one for the step and one for the plan. Show only one.
     rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
     recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
-    labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]
-    choices = [(s, agent_url(*key, day=str(d)), d) for s, d in zip(labels, recent, strict=True)]
     return await page.render(
         "agent",
         agent=activity.agent,
@@ -241,7 +239,7 @@ async def agent_page(page: PageRequest) -> Response:
             for shown, of_day in groupby(rows, key=lambda row: row["at"].astimezone(UTC).date())
         ],
         day=day,
-        choices=[("All days", agent_url(*key), None), *choices],
+        recent=recent,
         **page.list_links("behind", activity.next_cursor),
     )
 

@@ -45,8 +45,6 @@ from waybook.transport.http.responses import http_status
 
 _WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 _DEFAULT_WINDOW: Final = "24h"
-_CHART_HEIGHT: Final = 120
-_MIN_BAR_HEIGHT: Final = 2
 
 
 async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Response:
@@ -98,10 +96,8 @@ async def cost_page(page: PageRequest) -> Response:
     days = costs["days"].values()
     # The bars show the cost of each day or, if no day has a cost, the tokens of each day.
     by_cost = any(usage.cost_micros for usage in days)
-    values = [usage.cost_micros if by_cost else usage.tokens for usage in days]
-    highest = max(values, default=0) or 1
-    heights = (max(round(n / highest * _CHART_HEIGHT), _MIN_BAR_HEIGHT) if n else 0 for n in values)
-    return await page.render("cost", costs=costs, by_cost=by_cost, heights=[*heights])
+    highest = max((usage.cost_micros if by_cost else usage.tokens for usage in days), default=0)
+    return await page.render("cost", costs=costs, by_cost=by_cost, highest=highest or 1)
 
 
 _MAX_TOKEN_DAYS: Final = 3_650

@@ -79,13 +79,7 @@ _ConditionForm: TypeAlias = dict[str, Any]
 def _condition_form(
     key: str, typed: Mapping[str, str], text: str = "", **more: object
 ) -> _ConditionForm:
-    summary = text
-    if not text and key != NEW:
-        named = {name: typed.get(name, "") for name in ("field", "operator", "value", "then")}
-        operator = OPERATORS.get(named["operator"], named["operator"])
-        then = ACTIONS.get(named["then"], named["then"])
-        summary = f"If {named['field']} {operator} {named['value']}: {then}"
-    form = {"key": key, "values": typed, "text": text, "summary": summary}
+    form = {"key": key, "values": typed, "text": text}
     return {**form, "faults": {}, "is_open": False, **more}
 
 

@@ -48,10 +48,8 @@ async def step_page(page: PageRequest) -> Response:
     stage, key = from_segment(page.path("stage")), from_segment(page.path("step_key"))
     ctx, run_id = await page.context(), page.path("run_id")
     detail, listed, documents = await read_run_step(ctx, run_id, stage, key, _page_number(page))
-    run, dag = detail.run, detail.compiled_dag
-    steps = detail.stage_report(stage)["steps"] or ()
-    graph, path = dag.graphs[stage], run_step_url(run.id, stage, key)
-    place, last = graph.order.index(key), len(graph.order) - 1
+    run, graph = detail.run, detail.compiled_dag.graphs[stage]
+    steps, path = detail.stage_report(stage)["steps"] or (), run_step_url(run.id, stage, key)
     return await page.render(
         "run_step",
         path=path,
@@ -59,7 +57,6 @@ async def step_page(page: PageRequest) -> Response:
         run=run,
         stage=stage,
         step=graph.steps[key],
-        stage_name=dag.stage_name(stage),
         report=next((step for step in steps if step["stepKey"] == key), None),
         listed=listed,
         # The failed jobs that are not retried automatically.
@@ -67,8 +64,6 @@ async def step_page(page: PageRequest) -> Response:
         graph=graph,
         documents=documents,
         opened=run.steps.get(step_id(stage, key)),
-        before=graph.steps[graph.order[place - 1]] if place else None,
-        after=graph.steps[graph.order[place + 1]] if place < last else None,
         page_url=lambda number: f"{path}?page={number}#jobs",
     )
 
@@ -118,17 +113,16 @@ async def jobs_page(page: PageRequest) -> Response:
     filters = {"stage": page.query("stage"), "model": page.query("model")}
     filters["state"] = page.query("state")
     detail, listed = await read_run_jobs(await page.context(), run_id, number, **filters)
-    run, dag = detail.run, detail.compiled_dag
+    stages = detail.run.stages.values()
     return await page.render(
         "run_jobs",
-        path=f"/runs/{run.id}/jobs",
+        path=f"/runs/{detail.run.id}/jobs",
         detail=detail,
         listed=listed,
         timeline=run_timeline(detail),
         filters=filters,
         states=tuple(JOB_STATES),
-        stages=[(slug, dag.stage_name(slug)) for slug in dag.order if slug in run.stages],
-        models=sorted({model for stage in run.stages.values() for model in stage.models}),
+        models=sorted({model for stage in stages for model in stage.models}),
         page_url=lambda number: page.url_with(page=number),
     )
 
@@ -173,7 +167,7 @@ async def document_page(page: PageRequest) -> Response:
             this, that = ((i.step_key, i.model, i.lineage, i.reviewer) for i in (item, about))
             relation = "Versions" if this == that else "Other models"
         groups[relation].append(item)
-        names[_choice_name(item)] += 1
+        names[item.document_key, item.model, item.version] += 1
     graph = sheet.detail.compiled_dag.graphs[about.stage]
     return await page.render(
         "run_document",
@@ -182,28 +176,11 @@ async def document_page(page: PageRequest) -> Response:
         run=run,
         about=about,
         newest=groups["Versions"][0],
-        stage_name=sheet.detail.compiled_dag.stage_name(about.stage),
         step_name=graph.steps[about.step_key].name or about.step_key,
         inputs=sheet.inputs,
-        choices={
-            name: {item.resource_id: _choice_text(item, names) for item in others}
-            for name in _RELATIONS
-            if (others := [item for item in groups[name] if item != about])
-        },
+        choices={name: [item for item in groups[name] if item != about] for name in _RELATIONS},
+        names=names,
         other=sheet.other,
         omitted=text.length - len(text.markdown),
         **content,
     )
-
-
-def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
-    return item.document_key, item.model, item.version
-
-
-def _choice_text(item: DocumentVersion, names: Counter[tuple[str, str, int]]) -> str:
-    """Return the name of a document, with its lineage if several have the same name."""
-    origin = ""
-    if names[_choice_name(item)] > 1:
-        reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
-        origin = f", {item.lineage}{reviewed}"
-    return f"{item.document_key}, {item.model}{origin}, version {item.version}"
