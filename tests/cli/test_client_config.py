@@ -16,7 +16,6 @@ from waybook.cli.client_config.clients import (
     Client,
     ConfigScope,
     Places,
-    Syntax,
     command_for,
     config_file,
     is_temporary_environment,
@@ -59,7 +58,7 @@ def test_adding_then_removing_waybook_restores_json_config_exactly(
     text = lead + json.dumps(value, ensure_ascii=False, **style).replace("\n", newline) + newline
     added = add(text)
     assert json.loads(added.lstrip("\ufeff"))["servers"].pop("w") == ENTRY
-    client = Client("", "", syntax=Syntax.JSONC, container="servers")
+    client = Client("", "", comments=True, container="servers")
     assert client.remove(client.add(text, ENTRY), text) == text
     if value and value.get("servers") != {}:
         assert remove(added) == text

@@ -99,7 +99,6 @@ IMPORTS_BY_NAME = {
     "src/waybook/app/registry.py",
     "src/waybook/app/request/definition_cache.py",
     "src/waybook/app/operations/diagnostics.py",
-    "src/waybook/cli/commands/doctor.py",
     "src/waybook/cli/lazy.py",
     "src/waybook/dag/templates/template.py",
     "src/waybook/integrations/factory.py",

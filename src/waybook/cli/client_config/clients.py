@@ -18,12 +18,6 @@ _SERVER_NAME: Final = "waybook"
 TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
 
 
-class Syntax(StrEnum):
-    JSON = "json"
-    JSONC = "jsonc"
-    TOML = "toml"
-
-
 class ConfigScope(StrEnum):
     USER = "user"
     PROJECT = "project"
@@ -57,7 +51,8 @@ class Client:
 
     title: str
     activation: str
-    syntax: Syntax = Syntax.JSON
+    #: Whether the client allows comments in its JSON.
+    comments: bool = False
     container: str = "mcpServers"
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
@@ -83,10 +78,8 @@ class Client:
         return entry
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
-        if self.syntax is Syntax.TOML:
-            return toml_edit.add_entry(text, self.container, _SERVER_NAME, entry)
-        comments = self.syntax is Syntax.JSONC
-        return json_edit.add_entry(text, self.container, _SERVER_NAME, entry, comments=comments)
+        place = (self.container, _SERVER_NAME)
+        return json_edit.add_entry(text, *place, entry, comments=self.comments)
 
     def remove(self, text: str, before: str | None) -> str:
         """Return the text without the entry.
@@ -98,21 +91,20 @@ class Client:
             with contextlib.suppress(ConfigError):
                 if self.read(before) is None and self.add(before, entry) == text:
                     return before
-        if self.syntax is Syntax.TOML:
-            return toml_edit.remove_entry(text, self.container, _SERVER_NAME)
-        comments = self.syntax is Syntax.JSONC
-        return json_edit.remove_entry(text, self.container, _SERVER_NAME, comments=comments)
+        return self.cut(text)
+
+    def cut(self, text: str) -> str:
+        place = (self.container, _SERVER_NAME)
+        return json_edit.remove_entry(text, *place, comments=self.comments)
 
     def read(self, text: str) -> dict[str, Any] | None:
-        if self.syntax is Syntax.TOML:
-            return toml_edit.read_entry(text, self.container, _SERVER_NAME)
-        comments = self.syntax is Syntax.JSONC
-        entry = json_edit.read_entry(text, self.container, _SERVER_NAME, comments=comments)
+        place = (self.container, _SERVER_NAME)
+        entry = json_edit.read_entry(text, *place, comments=self.comments)
         return entry if isinstance(entry, dict) else None
 
 
 class Codex(Client):
-    """The Codex client. Its configuration names the environment variable with the token."""
+    """The Codex client, with TOML, which names the environment variable with the token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         return {**Client.stdio_entry(self, command), "required": True}
@@ -123,11 +115,17 @@ class Codex(Client):
         return Client.http_entry(self, url, authorization)
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
-        added = Client.add(self, text, entry)
+        added = toml_edit.add_entry(text, self.container, _SERVER_NAME, entry)
         return _CODEX_HOOK.sub("", added) + self.hooks if self.hooks else added
 
     def remove(self, text: str, before: str | None) -> str:
         return Client.remove(self, _CODEX_HOOK.sub("", text), before)
+
+    def cut(self, text: str) -> str:
+        return toml_edit.remove_entry(text, self.container, _SERVER_NAME)
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        return toml_edit.read_entry(text, self.container, _SERVER_NAME)
 
 
 _CODEX_HOOK: Final = re.compile(
@@ -163,7 +161,6 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "codex": Codex(
         "Codex",
         "start Codex again; /mcp lists waybook",
-        syntax=Syntax.TOML,
         container="mcp_servers",
         user_file=lambda places: places.from_variable("CODEX_HOME", ".codex") / "config.toml",
         project_file=".codex/config.toml",
@@ -172,7 +169,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "cursor": Client(
         "Cursor",
         "open Cursor's settings, MCP, and enable waybook",
-        syntax=Syntax.JSONC,
+        comments=True,
         user_file=lambda places: places.home / ".cursor" / "mcp.json",
         project_file=".cursor/mcp.json",
         token_reference=f"${{env:{TOKEN_VARIABLE}}}",
@@ -180,7 +177,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "vscode": Client(
         "VS Code",
         "run the command MCP: List Servers in VS Code, and start waybook",
-        syntax=Syntax.JSONC,
+        comments=True,
         container="servers",
         user_file=lambda places: places.app_data / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
@@ -191,7 +188,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "gemini": Client(
         "Gemini CLI",
         "start Gemini CLI again; /mcp lists waybook",
-        syntax=Syntax.JSONC,
+        comments=True,
         user_file=lambda places: places.home / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         url_field="httpUrl",
@@ -199,7 +196,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "qwen": Client(
         "Qwen Code",
         "start Qwen Code again; /mcp lists waybook",
-        syntax=Syntax.JSONC,
+        comments=True,
         user_file=lambda places: places.from_variable("QWEN_HOME", ".qwen") / "settings.json",
         project_file=".qwen/settings.json",
         url_field="httpUrl",
@@ -207,7 +204,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "opencode": OpenCode(
         "OpenCode",
         "start OpenCode again; `opencode mcp list` lists waybook",
-        syntax=Syntax.JSONC,
+        comments=True,
         container="mcp",
         user_file=lambda places: (
             places.from_variable("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
@@ -220,7 +217,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "continue": Client(
         "Continue",
         "open your editor again, and use the agent mode of Continue",
-        syntax=Syntax.JSONC,
+        comments=True,
         user_file=lambda places: (
             places.from_variable("CONTINUE_GLOBAL_DIR", ".continue") / "mcpServers" / "waybook.json"
         ),

@@ -187,7 +187,8 @@ def _connect(request: Request, file: Path | None, *, only_print: bool, yes: bool
     else:
         _show_change(file, old, new)
         _print_notes(request)
-        _confirm("Write this?", yes=yes)
+        if not yes:
+            click.confirm("Write this?", abort=True)
         _write(client, file, old, new)
     undo = f"waybook connect {request.name} --scope {request.scope} --remove"
     check = "waybook doctor" if request.url is None else "waybook serve"
@@ -213,11 +214,6 @@ def _print_notes(request: Request) -> None:
         print_line("shell; write settings that the server needs into the settings file.\n")
     if request.scope is ConfigScope.PROJECT:
         print_line("note: the path of the program is valid on this machine; do not commit it.\n")
-
-
-def _confirm(question: str, *, yes: bool) -> None:
-    if not yes:
-        click.confirm(question, abort=True)
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
@@ -268,7 +264,8 @@ def _remove(request: Request, file: Path | None, *, only_print: bool, yes: bool)
         _show_change(file, old, new)
     if only_print:
         return
-    _confirm("Delete it?" if is_created else "Write this?", yes=yes)
+    if not yes:
+        click.confirm("Delete it?" if is_created else "Write this?", abort=True)
     if is_created:
         delete_config(file, {Path.home(), Path.cwd()})
         print_line(f"✓ deleted {file}")

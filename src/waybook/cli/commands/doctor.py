@@ -4,7 +4,6 @@ import asyncio
 import socket
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 
 import click
 from rich.console import Console, RenderableType
@@ -33,6 +32,7 @@ from waybook.application import (
     open_database,
     pending_migrations,
 )
+from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import json_option, listening_options, serving_options, settings_from
 from waybook.cli.output import print_json
@@ -167,9 +167,10 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 def _check_fleet(fleet: str, metrics_token: str | None) -> Outcome:
     # Import the HTTP client only here, because only the option `--fleet` needs it.
-    probing = import_module("waybook.integrations.server_probe")
-    states = asyncio.run(probing.probe_servers(probing.read_urls(fleet), metrics_token))
-    notes = probing.differences(states)
+    names = ("probe_servers", "read_urls", "differences")
+    probe, read, compare = (load(f"waybook.integrations.server_probe:{name}") for name in names)
+    states = asyncio.run(probe(read(fleet), metrics_token))
+    notes = compare(states)
     heads = ("server", "alive", "ready", "version", "schema", "leader", "lag", "")
     table = plain_table(*(Column(head, overflow="fold") for head in heads))
     for state in states:

@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
 
 import click
-from rich.console import RenderableType
 from rich.text import Text
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
@@ -17,14 +15,7 @@ from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app, start_hint
-from waybook.cli.terminal.console import (
-    BoardT,
-    Viewport,
-    live_viewport,
-    plan_usage_lines,
-    show_live,
-    usage_line,
-)
+from waybook.cli.terminal.console import Viewport, plan_usage_lines, usage_line, watch_board
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.cli.terminal.run_board import run_display
 from waybook.page_address import current_base_url
@@ -99,31 +90,18 @@ def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
 
     async def watch(here: AppSession) -> PlanDetail:
         board = await _read_plan(here, plan)
-        return await _watch(
+        if once:
+            return board
+        return await watch_board(
             board,
             plan_display,
             lambda b: read_plan_detail(here.call, b.plan.id, PlanInclude.BOARD, before=b),
-            live=not once,
         )
 
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         board = run_in_app(settings, watch)
         # The last line of the terminal is for the prompt.
         console.print(plan_display(board, Viewport(width=console.width, height=console.height - 1)))
-
-
-async def _watch(
-    board: BoardT,
-    display: Callable[[BoardT, Viewport], RenderableType],
-    read: Callable[[BoardT], Awaitable[BoardT]],
-    *,
-    live: bool,
-) -> BoardT:
-    """Redraw the board until its plan or run is closed. Return its last state."""
-    console = get_console()
-    if not live or not console.is_terminal or board.is_closed:
-        return board
-    return await show_live(console, board, lambda b: display(b, live_viewport(console)), read)
 
 
 @click.command()
@@ -150,11 +128,11 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
     console = get_console()
 
     async def read(here: AppSession) -> RunDetail:
-        return await _watch(
-            await _read_run(here, run, RunInclude.BOARD),
-            run_display,
-            lambda b: read_run_detail(here.call, b.run.id, RunInclude.BOARD),
-            live=watch,
+        board = await _read_run(here, run, RunInclude.BOARD)
+        if not watch:
+            return board
+        return await watch_board(
+            board, run_display, lambda b: read_run_detail(here.call, b.run.id, RunInclude.BOARD)
         )
 
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.

@@ -48,10 +48,6 @@ class Viewport:
         return self.height is not None and self.height < _LOW_HEIGHT
 
 
-def live_viewport(console: Console) -> Viewport:
-    return Viewport(width=console.width, height=console.height, live=True)
-
-
 class SafeConsole(Console):
     """Console that ignores markup and escapes hidden characters."""
 
@@ -163,19 +159,24 @@ _EVERY_SECONDS: Final = 1.0
 BoardT = TypeVar("BoardT", bound=Board)
 
 
-async def show_live(
-    console: Console,
+async def watch_board(
     board: BoardT,
-    display: Callable[[BoardT], RenderableType],
+    display: Callable[[BoardT, Viewport], RenderableType],
     read: Callable[[BoardT], Awaitable[BoardT]],
 ) -> BoardT:
+    """On a terminal, redraw the board until its plan or run is closed. Return its last state."""
+    console = SafeConsole()
+    is_final = not console.is_terminal or board.is_closed
+    if is_final:
+        return board
     resized = asyncio.Event()
     # Some platforms lack SIGWINCH.
     with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
     with Live(console=console, screen=True, auto_refresh=False) as screen:
         while True:
-            screen.update(display(board), refresh=True)
+            frame = Viewport(width=console.width, height=console.height, live=True)
+            screen.update(display(board, frame), refresh=True)
             if board.is_closed:
                 return board
             with contextlib.suppress(TimeoutError):
