@@ -38,9 +38,12 @@ class ResolvedInput:
     item: int | None = None
 
     @property
+    def is_supplied(self) -> bool:
+        return bool(self.external or self.documents or self.item)
+
+    @property
     def is_missing(self) -> bool:
-        supplied = self.external or self.documents or self.item
-        return self.input.required and not supplied
+        return self.input.required and not self.is_supplied
 
 
 class DocumentSlot(NamedTuple):
@@ -86,11 +89,7 @@ def resolve_inputs(
 
 
 def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...]:
-    return tuple(
-        item
-        for item in resolved
-        if item.external or item.documents or item.item or item.input.required
-    )
+    return tuple(item for item in resolved if item.is_supplied or item.input.required)
 
 
 def input_slots(
@@ -110,11 +109,7 @@ def input_slots(
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
     """Return, for each input without documents, a key that matches any lineage."""
-    return [
-        _slot(item.input, stage_slug)
-        for item in resolved
-        if not (item.external or item.documents or item.item)
-    ]
+    return [_slot(item.input, stage_slug) for item in resolved if not item.is_supplied]
 
 
 def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:

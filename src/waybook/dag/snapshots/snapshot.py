@@ -229,12 +229,10 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    if slug not in structure.graphs:
-        return
-    known = structure.graphs[slug].steps
+    graph = structure.graphs.get(slug)
     unknown: Counter[str] = Counter()
     for (step, _, _), many in work.items():
-        if step is not None and step not in known:
+        if graph is not None and step is not None and step not in graph.steps:
             unknown[step] += many
     for step, many in unknown.items():
         yield f"{count_noun(many, 'job')} of an unknown step: {quote_name(step)}"
