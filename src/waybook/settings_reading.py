@@ -23,7 +23,7 @@ _CHOICES = {
     "model_api": ("openai", "anthropic"),
     "webhook_format": ("standard", "slack", "text"),
 }
-#: Least and greatest value of each number. If the second is None, every greater value is valid.
+#: Least and greatest value of each number, or only the least one.
 _RANGES = {
     "port": (0, 65_535),
     "workers": (1, 64),

@@ -121,7 +121,7 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
 
 
 class Outcome(NamedTuple):
-    """What a command prints: a value with `--json`, else lines of text and rich renderables."""
+    """Printed result of a command: a value with `--json`, else lines of text and renderables."""
 
     value: object
     lines: Iterable[RenderableType] = ()
