@@ -2,12 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from dag_builders import make_dag, make_plan_step, make_stage, make_step
-from plan_builders import ANN, BOB, NOON, PAT
+from dag_builders import make_dag, make_stage, make_step
+from plan_builders import ANN, BOB, NOON
 from run_env import RunEnv, make_run, make_stage_run
-from run_row_store import LEASE
 from waybook.core.decision_context import Actor, Channel
-from waybook.dag.model import JobStatus, JobType, RunState, Strategy
+from waybook.dag.model import JobStatus, RunState, Strategy
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.run.next_job import (
     AwaitingFeedback,
@@ -56,24 +55,6 @@ def test_claiming_a_job_writes_a_step_started_audit_entry() -> None:
     }
 
 
-def test_jobs_are_claimed_in_step_order_without_duplicates() -> None:
-    world = make_run(make_stage_run(make_step("b"), make_plan_step("a", Strategy.PER_MODEL)))
-    taken = [world.claim(who) for who in (ANN, BOB, ANN, BOB)]
-    assert [(job.step_key, job.model) for job in taken] == [
-        ("b", "alpha"),
-        ("b", "beta"),
-        ("a", "alpha"),
-        ("a", "beta"),
-    ]
-
-
-def test_claim_with_a_model_returns_only_jobs_of_that_model() -> None:
-    world = make_run(make_stage_run(make_step("a")))
-    assert world.claim(BOB, "beta").model == "beta"
-    assert world.ask(BOB, "beta", another=True) is RunState.IN_PROGRESS
-    assert world.claim(PAT).model == "alpha"
-
-
 def test_session_that_holds_a_job_gets_the_same_job_again() -> None:
     world = make_run(make_stage_run(make_step("a")))
     held = world.claim(ANN)
@@ -97,37 +78,6 @@ def test_claim_never_returns_a_job_that_another_user_holds() -> None:
     )
     assert isinstance(decided.reply, JobReady)
     assert decided.reply.job.id != held.id
-
-
-def test_session_gets_a_different_job_when_another_job_is_requested() -> None:
-    world = make_run(make_stage_run(make_step("a")))
-    assert world.claim(ANN) != world.claim(ANN, another=True)
-
-
-def test_second_claim_without_a_session_returns_a_different_job() -> None:
-    world = make_run(make_stage_run(make_step("a")))
-    first, second = (world.claim(PAT, another=False) for _ in range(2))
-    assert first.id != second.id
-
-
-def test_job_with_an_expired_lease_goes_to_the_next_caller() -> None:
-    world = single_job()
-    world.claim(ANN)
-    world.pass_time(LEASE)
-    assert world.ask(BOB) is RunState.IN_PROGRESS
-    world.pass_time(timedelta(seconds=1))
-    job = world.claim(BOB)
-    assert (job.attempt, job.tries, job.held_by) == (2, 2, "bob")
-    assert details(world)["takenFrom"] == "ann"
-
-
-def test_heartbeat_extends_the_lease_of_a_job() -> None:
-    world = single_job()
-    world.claim(ANN)
-    world.pass_time(LEASE)
-    world.ask(ANN)
-    world.pass_time(LEASE)
-    assert world.ask(BOB) is RunState.IN_PROGRESS
 
 
 def test_claiming_a_job_after_a_failure_records_no_previous_holder() -> None:
@@ -203,12 +153,6 @@ def test_failed_stage_is_reported_before_stage_awaiting_feedback(slug: str) -> N
     assert world.ask() == StageFailed(slug, (f"{slug}-work",))
 
 
-def test_get_next_job_reports_run_complete_after_last_stage() -> None:
-    world = single_job()
-    world.work()
-    assert world.ask() is RunState.COMPLETED
-
-
 def test_regeneration_job_of_a_completed_run_can_be_claimed() -> None:
     world = single_job()
     world.work()
@@ -217,10 +161,3 @@ def test_regeneration_job_of_a_completed_run_can_be_claimed() -> None:
     assert world.ask(ANN) is RunState.IN_PROGRESS
     world.fail(world.job(new_job), retryable=False)
     assert world.ask() is RunState.COMPLETED
-
-
-def test_get_next_job_returns_only_jobs_of_the_requested_type() -> None:
-    world = make_run(make_stage_run(make_step("do"), make_plan_step("plan")))
-    reply = world.ask(ANN, job_type=JobType.PLAN)
-    assert isinstance(reply, JobReady)
-    assert reply.job.step_key == "plan"
