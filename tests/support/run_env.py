@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from dag_builders import make_dag, make_stage
-from plan_builders import ANN, BOB, NOON, PAT
+from plan_builders import ANN, NOON, PAT
 from run_invariants import check_decision, check_report, check_state
 from run_row_store import LEASE, RunRowStore, changes_of
 from waybook.core.changes import Change
@@ -35,7 +35,6 @@ ReplyT = TypeVar("ReplyT")
 
 RUN = "run"
 MODELS = ("alpha", "beta")
-WORKERS = (ANN, BOB)
 
 
 def make_compiled_dag(dag: Dag) -> CompiledDag:
@@ -98,26 +97,17 @@ class RunEnv:
         self._made[0] += 1
         return f"{self._made[0]:06}"
 
-    def ask(
-        self,
-        who: Actor = ANN,
-        model: str | None = None,
-        job_type: JobType | None = None,
-        *,
-        another: bool = False,
-    ) -> NextJob:
-        records = self.records
-        held = None if another else records.held(who.holder, model)
-        candidate = records.free(model, job_type)
-        moment, is_open = self.moment(who), bool(records.open())
+    def ask(self, who: Actor = ANN, *, another: bool = False) -> NextJob:
+        held = None if another else self.records.held(who.holder)
+        candidate, is_open = self.records.free(), bool(self.records.open())
+        moment = self.moment(who)
         return self.keep(
             next_job(self.run, self.chart, moment, held=held, candidate=candidate, is_open=is_open)
         )
 
-    def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
-        reply = self.ask(who, model, another=another)
-        while reply is None:
-            reply = self.ask(who, model, another=another)
+    def claim(self, who: Actor = ANN, *, another: bool = True) -> Job:
+        while (reply := self.ask(who, another=another)) is None:
+            pass
         assert isinstance(reply, JobReady), reply
         return reply.job
 

@@ -67,16 +67,12 @@ class RunRowStore:
             if change.entity in WITH_TEXTS and isinstance(change.new, dict):
                 self.texts[change.entity, change.id] = (change.new, decision.texts[change.id])
 
-    def held(self, holder: Holder, model: str | None = None) -> Job | None:
-        jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
-        return _first(job for job in jobs if _is(job, model))
+    def held(self, holder: Holder) -> Job | None:
+        return _first(job for job in self.open() if holder.is_same_conversation(job.holder))
 
-    def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """Return the first job that can be claimed, optionally only of this model or type."""
-        wanted = (
-            job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
-        )
-        return _first(job for job in wanted if self.is_free(job))
+    def free(self) -> Job | None:
+        """Return the first job that can be claimed."""
+        return _first(job for job in self.open() if self.is_free(job))
 
     def is_free(self, job: Job) -> bool:
         if job.status in WAITING:
@@ -192,10 +188,6 @@ def row_key(document: NewDocument) -> Place:
     made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)
-
-
-def _is(job: Job, model: str | None) -> bool:
-    return model in {None, job.model}
 
 
 def _first(jobs: Iterable[Job]) -> Job | None:
