@@ -1,12 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import changes_of, events_of, make_context, make_plan, make_step, step_id
-from waybook.core.usage import Totals, Usage
-from waybook.plan.create import NewPlan, create
-from waybook.plan.model import Budget, NewStep, StepStatus, StepType
+from waybook.core.usage import Totals
+from waybook.plan.model import Budget
 from waybook.plan.progress import budget_json, shares, warning
-from waybook.plan.submit import Submission, submit
 
 TOKENS = Budget(tokens=1_000)
 BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
@@ -49,22 +46,3 @@ def test_budget_reaches_100_percent_only_when_used_up(used: int, of: int) -> Non
     (part,) = shares(Budget(tokens=of), Totals(input_tokens=used))
     assert (part.percent >= 100) is (used >= of)
     assert (warning(part) is not None) is (100 * used >= 80 * of)
-
-
-def test_new_plan_row_contains_the_budget() -> None:
-    steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
-    made = create(
-        NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), make_context()
-    )
-    assert made.plan.budget == BOTH
-    row = changes_of(made)[0].new
-    assert isinstance(row, dict)
-    assert row["budget"] == {"tokens": 1_000, "cost_micros": 2_000_000}
-
-
-def test_result_with_usage_over_the_budget_is_accepted() -> None:
-    plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), budget=TOKENS)
-    much = Submission(result_summary="found", usage=Usage(input_tokens=10**9))
-    done = submit(plan, step_id(1), much, make_context())
-    assert (events_of(done), done.refusal) == (["step_completed"], None)
-    assert done.plan.usage.tokens == 10**9
