@@ -229,10 +229,6 @@ async def is_seen_now(world: OrgEnv, plan: Body) -> bool:
     return bool(active["lastSeenAt"] == world.clock.now.isoformat())
 
 
-async def approve(agent: AgentClient, plan: Body) -> Body:
-    return await agent.decide(plan)
-
-
 async def ask_until_approved(client: Client, plan: Body) -> list[tuple[int, int]]:
     """Work on a plan with a review of step 1; return step number and attempt of each claim."""
     attempts = []

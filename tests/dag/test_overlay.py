@@ -23,9 +23,6 @@ from waybook.dag.progress.structure import FAILED as COUNTED_FAILED
 
 S = ProgressStatus
 
-RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
-CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
-
 #: Graph with a chain of four steps; a fifth step, `side`, depends on the step `second`.
 ROW = graph_of(
     make_recipe(

@@ -1,7 +1,7 @@
 """Agents that make calls with `waitSeconds`, and a clock that a test can advance."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,7 +96,3 @@ async def answered(task: asyncio.Task[Body]) -> Body:
 async def canceled(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def together(*calls: Coroutine[Any, Any, Body]) -> list[Body]:
-    return [*await asyncio.gather(*calls)]
