@@ -15,11 +15,6 @@ def settings(environment: dict[str, str]) -> Settings:
     return read_settings({}, {"WAYBOOK_CONFIG": "/nowhere/config.toml", **environment}).settings
 
 
-def test_settings_have_defaults_if_no_model_endpoint_is_set() -> None:
-    loaded = settings({})
-    assert (loaded.model_url, loaded.model_api) == (None, "openai")
-
-
 def test_model_endpoint_settings_load_url_model_and_key() -> None:
     loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret"})
     assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
@@ -35,7 +30,6 @@ def test_model_endpoint_settings_load_url_model_and_key() -> None:
         ({"MODEL_URL": "https://ann:s3cret@models.example/v1"}, "model_key"),
         ({"MODEL_URL": "https://models.example/v1?key=s3cret"}, "model_key"),
         ({"MODEL": ""}, "set model"),
-        ({"MODEL_API": "telepathy"}, "openai or anthropic"),
         ({"MODEL_KEY": "s3cret\n"}, "model_key"),
         ({"MODEL_KEY": "s3crét"}, "model_key"),
     ],
@@ -88,6 +82,7 @@ def test_invalid_url_setting_is_not_shown_in_the_error(name: str, url: str) -> N
     ("environment", "named"),
     [
         ({"WEBHOOK_URL": "http://h", "WEBHOOK_FORMAT": "fax"}, "webhook_format"),
+        ({"WEBHOOK_URL": "http://h", "WEBHOOK_FORMAT": "standard:/texts"}, "only slack and text"),
         ({"WEBHOOK_SECRET": "s3cret"}, "set webhook_url"),
     ],
     ids=str,

@@ -264,7 +264,7 @@ def write_costs(balancing: Balancing, costs: Costs) -> None:
 
 async def main(options: Options) -> int:
     variant = Variant(
-        environment={"WAYBOOK_STALL_SECONDS": "60", "WAYBOOK_SWEEP_SECONDS": "15"},
+        environment={"WAYBOOK_STALL_SECONDS": "60"},
         balancer_connections=MAX_CONNECTIONS,
         backend_options=[STICKY_OPTION] * (options.balancing == "sticky"),
         is_pooled=False,

@@ -25,7 +25,6 @@ HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/us
 #: Seconds for which a server still answers calls after it was asked to stop. HAProxy, which checks
 #: the servers twice a second, notices the stop in this time.
 DRAIN_SECONDS: Final = 2
-SWEEP_SECONDS: Final = 1
 #: Timeout for the start of a server, long enough for a busy machine.
 START_SECONDS: Final = 120.0
 STALL_SECONDS: Final = 3
@@ -187,7 +186,6 @@ class Fleet:
             "WAYBOOK_DATABASE_URL": self.dsn(SERVING, through),
             "WAYBOOK_CALLS_PER_SECOND": "0",
             "WAYBOOK_DRAIN_SECONDS": str(DRAIN_SECONDS),
-            "WAYBOOK_SWEEP_SECONDS": str(SWEEP_SECONDS),
             "WAYBOOK_STALL_SECONDS": str(STALL_SECONDS),
             "WAYBOOK_ALLOWED_HOSTS": f"{HOST}:{self.ports['balancer']}",
             **self.variant.environment,

@@ -59,6 +59,8 @@ from waybook.store.maintenance.migrate import (
 _CHANGE_POLL_SECONDS = 3.0
 #: An org may make all the calls that its rate limit allows in this many seconds at once.
 _BURST_SECONDS = 2
+#: Maximum seconds for which a starting server waits for the database.
+START_SECONDS = 60
 #: Maximum seconds for writing the remaining logged calls at shutdown.
 _FLUSH_SECONDS = 1.0
 
@@ -145,8 +147,7 @@ async def open_application(
             )
             return await stack.enter_async_context(running)
 
-        limit = settings.database_wait_seconds
-        yield await (start() if waiting is None else retry_start(start, limit, waiting))
+        yield await (start() if waiting is None else retry_start(start, START_SECONDS, waiting))
 
 
 @asynccontextmanager
@@ -230,8 +231,6 @@ def _check_search(settings: Settings) -> None:
             "not run on this processor. Set database_url to a server of your own, or "
             "search_vectors to auto"
         )
-    if settings.search_memory_mb < 1:
-        raise Misconfigured("search_memory_mb must be at least 1")
 
 
 @asynccontextmanager

@@ -30,6 +30,10 @@ from waybook.store.driver.pool import WaitReport
 
 log = logging.getLogger(__name__)
 
+#: Seconds between two searches for stalled steps. With a stall limit below two minutes, the search
+#: is more frequent, so that a stalled step is noticed after at most a quarter of the limit.
+_SWEEP_SECONDS: Final = 30.0
+
 #: All tools of the server. Reading them here imports their modules, so that no call waits for an
 #: import.
 _SERVED_TOOLS: Final = tuple(TOOLS.values())
@@ -64,8 +68,9 @@ async def start_application(
         rate_limit_times=rate_limit_times,
     ) as app:
         installed_skills(app.services)
-        tasks, services, seconds = [], app.services, settings.sweep_seconds
-        if sweeping and seconds:
+        tasks, services = [], app.services
+        if sweeping:
+            seconds = min(_SWEEP_SECONDS, settings.stall_seconds / 4)
             loops = (
                 leadership_loop(services),
                 stall_sweep_loop(services, seconds),

@@ -42,14 +42,11 @@ class Settings:
     #: Days for which each kind of data is kept. 0 keeps the data forever.
     keep_calls_days: int = 30
     keep_archived_days: int = 0
-    #: Seconds between two searches for stalled steps. 0 disables the search.
-    sweep_seconds: int = 30
     #: Profile that selects the tools offered to clients: auto, research, runs or all.
     tools: str = "auto"
     user: str = "local"
     skills_dirs: str = ""
     pool_size: int = 10
-    database_wait_seconds: int = 60
     log_level: str = "WARNING"
     #: Endpoint with the wire format of OpenAI's embeddings API. Without it, search uses the
     #: vocabulary table of Waybook.
@@ -58,11 +55,8 @@ class Settings:
     embeddings_key: str | None = field(default=None, repr=False)
     #: How a search ranks vectors: auto, portable or pgvector.
     search_vectors: str = "auto"
-    search_memory_mb: int = 256
     #: Model endpoint for the tool `extract_data`. Without it, agents extract data themselves.
     model_url: str | None = None
-    #: Wire format of the model endpoint: openai or anthropic.
-    model_api: str = "openai"
     model: str | None = None
     model_key: str | None = field(default=None, repr=False)
     #: Public URL of this server for links. Needed if it differs from the listen address.
@@ -79,9 +73,9 @@ class Settings:
     #: Kinds of notifications that are sent to the webhook, separated by commas. Empty for all
     #: kinds.
     webhook_events: str = ""
-    #: Format of the webhook body: standard, slack or text.
+    #: Format of the webhook body: standard, slack or text. After `slack:` or `text:`, the folder of
+    #: the operator's own templates.
     webhook_format: str = "standard"
-    webhook_templates_dir: str | None = None
     #: Name recorded as the reviewer of a decision made by link, without sign-in.
     webhook_reviewer: str | None = None
     #: Maximum number of calls per second for each org. 0 for no limit.
@@ -93,10 +87,8 @@ class Settings:
     oidc_audience: str | None = None
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: Org of all users of the issuer. If users belong to different orgs, set `oidc_org_claim`
-    #: instead.
+    #: Org of all users of the issuer. After `claim:`, the claim that names the user's org.
     oidc_org: str | None = None
-    oidc_org_claim: str | None = None
     #: Claim that becomes the user's name in the audit. An email address must be verified.
     oidc_user_claim: str = "email"
     oidc_scopes_claim: str = "scope"

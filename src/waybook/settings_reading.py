@@ -20,8 +20,6 @@ _CHOICES = {
     "migrate": ("embedded", "always"),
     "pages": ("on", "off"),
     "search_vectors": ("auto", "portable", "pgvector"),
-    "model_api": ("openai", "anthropic"),
-    "webhook_format": ("standard", "slack", "text"),
 }
 #: Least and greatest value of each number, or only the least one.
 _RANGES = {
@@ -34,8 +32,6 @@ _RANGES = {
     "stall_seconds": (1, None),
     "lease_seconds": (1, None),
     "pool_size": (1, None),
-    "sweep_seconds": (0, None),
-    "database_wait_seconds": (0, None),
 }
 
 
@@ -160,6 +156,12 @@ def _check_models(settings: Settings) -> None:
 
 
 def _check_webhook(settings: Settings) -> None:
+    name, _, folder = settings.webhook_format.partition(":")
+    if name not in {"standard", "slack", "text"} or (folder and name == "standard"):
+        raise Misconfigured(
+            "webhook_format must be standard, slack or text, not "
+            f"{settings.webhook_format!r}; only slack and text have templates"
+        )
     if settings.webhook_reviewer and not settings.webhook_secret:
         raise Misconfigured(
             "webhook_reviewer has no effect without webhook_secret; set webhook_secret too"

@@ -62,7 +62,8 @@ async def model_requests(
     world: OrgEnv, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[AgentClient]:
     """Yield an agent whose server uses the language model at this URL."""
-    model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
+    path = "/v1/messages" if api == "anthropic" else "/v1"
+    model = ModelClient(url=url + path, model="m", key=KEY)
     services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:
         yield AgentClient(ServerDispatcher(services, CallLog(world.database)), world.agent.caller)

@@ -116,7 +116,7 @@ async def test_issuer_check_sends_no_request_without_complete_configuration(
         (Settings(), CheckState.OK),
         (Settings(auth="required"), CheckState.OK),
         (server_settings(there, auth="none"), CheckState.WARN),
-        (server_settings(there, oidc_org_claim=None), CheckState.FAIL),
+        (server_settings(there, oidc_org=None), CheckState.FAIL),
     ):
         [result] = await check_issuer_settings(settings)
         assert (result.name, result.state) == ("sign-in", state)

@@ -18,6 +18,15 @@ MEBIBYTE = 1024 * 1024
 #: Limits of the process after its start, for memory in bytes and for CPU time in seconds.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
+#: Program that runs the command line without loading the search in the background, which would use
+#: up the memory.
+_WITHOUT_SEARCH = """
+from waybook import background
+from waybook.cli.app import main
+
+background.WARMUP_DELAY_SECONDS = 3_600
+main()
+"""
 HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -83,10 +92,8 @@ class Session:
 async def limited_session(*words: str) -> AsyncIterator[Session]:
     """Start `waybook mcp`, and limit its resources after the start."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "waybook", "mcp", *words),
-        # Disable background work, which would load more modules after the start and use up the
-        # memory.
-        env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
+        *(sys.executable, "-c", _WITHOUT_SEARCH, "mcp", *words),
+        env={**os.environ, "NO_COLOR": "1"},
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,

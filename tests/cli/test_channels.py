@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import waybook
 from cli.stdio_client import find_free_port, open_serve, open_stdio
 from cli.terminal import Terminal
 from patience import PATIENCE_SECONDS
+from postgres_servers import ServerDatabase
 from waybook import errors
 from waybook.client import KINDS, Client, error_from
 
-NOWHERE = "postgresql://127.0.0.1:1/none"
 
-
-def test_mcp_command_lists_tools_while_database_is_unreachable(tmp_path: Path) -> None:
-    words, at_once = ("--database-url", NOWHERE), {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
-    with open_stdio(tmp_path / "data", find_free_port(), *words, **at_once) as client:
+def test_mcp_command_lists_tools_although_the_database_is_missing(
+    tmp_path: Path, module_place: ServerDatabase
+) -> None:
+    words = "--database-url", make_conninfo(module_place.app_dsn, dbname="missing")
+    with open_stdio(tmp_path / "data", find_free_port(), *words) as client:
         assert "get_next_step" in {tool["name"] for tool in client.ask("tools/list")["tools"]}
         refused = client.ask("tools/call", name="ping", arguments={})
         assert refused["isError"]

@@ -212,7 +212,6 @@ def test_doctor_and_search_commands_do_not_print_embeddings_key(
     [
         ({"SEARCH_VECTORS": "oracle"}, "must be auto, portable or pgvector"),
         ({"SEARCH_VECTORS": "pgvector"}, "which the embedded PostgreSQL does not use"),
-        ({"SEARCH_MEMORY_MB": "0"}, "search_memory_mb must be at least 1"),
         ({"EMBEDDINGS_URL": "http://x"}, "embeddings_url and embeddings_model"),
         ({"EMBEDDINGS_MODEL": "m"}, "embeddings_url and embeddings_model"),
         (

@@ -319,7 +319,7 @@ async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(there: 
 
 
 def test_identity_from_issuer_token_has_org_name_and_scopes() -> None:
-    read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
+    read = settings("https://id.example.org", oidc_org="claim:tenant")
     claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
     who = identity_from_claims(claims, read)
     assert (who.org, who.name, who.client, who.scopes) == (
@@ -350,7 +350,7 @@ def test_identity_from_issuer_token_uses_email_only_if_verified() -> None:
         {"oidc_issuer": "https://user@id.example.org"},
         {"oidc_issuer": "id.example.org"},
         {"oidc_org": None},
-        {"oidc_org_claim": "org"},
+        {"oidc_org": "claim:"},
         {"oidc_client_secret": "s"},
         {"oidc_new_users": "maybe"},
     ],

@@ -10,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from fault_link import FaultLink, fault_link
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
+from waybook import application
 from waybook.bootstrap import Application, start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
@@ -27,13 +28,10 @@ class Reports(list[str]):
 def start(
     dsn: str,
     reports: Reports,
-    seconds: int = 60,
     owner: str | None = None,
     migrate: str = "embedded",
 ) -> AbstractAsyncContextManager[Application]:
-    settings = Settings(
-        database_url=dsn, owner_url=owner, migrate=migrate, database_wait_seconds=seconds
-    )
+    settings = Settings(database_url=dsn, owner_url=owner, migrate=migrate)
     return start_application(settings, waiting=reports)
 
 
@@ -91,10 +89,13 @@ async def test_migration_at_startup_continues_after_a_connection_reset(
     assert len(reports) == 1
 
 
-async def test_startup_fails_if_the_database_stays_unreachable() -> None:
+async def test_startup_fails_if_the_database_stays_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(application, "START_SECONDS", 1)
     reports = Reports()
     with pytest.raises(Unavailable, match=r"not ready within 1 seconds: .*refused"):
-        async with start("host=127.0.0.1 port=1", reports, seconds=1):
+        async with start("host=127.0.0.1 port=1", reports):
             pass
     assert 1 <= len(reports) <= 2
 

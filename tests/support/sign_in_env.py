@@ -48,7 +48,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
         "tools": "all",
         "public_url": "http://localhost",
         "oidc_issuer": there.url,
-        "oidc_org_claim": "org",
+        "oidc_org": "claim:org",
         "oidc_client_id": "waybook-pages",
         "oidc_client_secret": "hush hush",
     }

@@ -49,7 +49,7 @@ PLAN = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
     with make_data_directory(parent=run_directory()) as place:
-        settings = Settings(data_dir=place / "data", sweep_seconds=1)
+        settings = Settings(data_dir=place / "data")
         async with start_application(settings) as system:
             gateway = build_gateway(system)
             server = build_server(published_tools(), gateway, profile="all")

@@ -110,7 +110,7 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
         "WAYBOOK_EMBEDDINGS_KEY": sender.remember("key of the embedder", f"ek-{unguessable()}"),
         "WAYBOOK_WEBHOOK_URL": f"{elsewhere}/services/{secret_path}",
         "WAYBOOK_WEBHOOK_SECRET": f"whsec_{signed_with}",
-        "WAYBOOK_SWEEP_SECONDS": "1",
+        "WAYBOOK_STALL_SECONDS": "4",
         "WAYBOOK_LOG_LEVEL": "DEBUG",
     }
 

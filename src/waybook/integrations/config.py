@@ -16,6 +16,8 @@ from waybook.settings import LOOPBACK, Settings
 _MAX_TEMPLATE_BYTES = 65_536
 #: How long the links in a review message can be used.
 _ACTION_LINK_LIFETIME = timedelta(days=7)
+#: Beginning of `oidc_org` before the name of a claim. A slug has no colon.
+_CLAIM = "claim:"
 #: Scopes of a user who is created at the first sign-in.
 _NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
 
@@ -39,28 +41,28 @@ class WebhookSettings:
             return {}
         try:
             if not self.templates_dir.is_dir():
-                raise Misconfigured(f"webhook_templates_dir: there is no {self.templates_dir}")
+                raise Misconfigured(f"webhook_format: there is no folder {self.templates_dir}")
             return {
                 path.name: _read_template(path) for path in sorted(self.templates_dir.glob("*.txt"))
             }
         except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"webhook_templates_dir: {error}") from error
+            raise Misconfigured(f"webhook_format: {error}") from error
 
 
 def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
     if settings.webhook_url is None:
         return None
     secrets = parse_secrets(settings.webhook_secret or "")
-    if settings.webhook_format == "standard" and not secrets:
+    form, _, folder = settings.webhook_format.partition(":")
+    if form == "standard" and not secrets:
         raise Misconfigured(
             "webhook_url needs a webhook_secret, with which messages are signed; make one with: "
             "echo whsec_$(openssl rand -base64 32)"
         )
-    folder = settings.webhook_templates_dir
     return WebhookSettings(
         url=settings.webhook_url,
         secrets=secrets,
-        format=settings.webhook_format,
+        format=form,
         events=_events(settings.webhook_events),
         templates_dir=Path(folder).expanduser() if folder else None,
     )
@@ -95,9 +97,9 @@ def _events(text: str) -> frozenset[str]:
 
 def _read_template(path: Path) -> str:
     if not path.is_file():
-        raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
+        raise Misconfigured(f"webhook_format: {path.name} is not a file")
     if path.stat().st_size > _MAX_TEMPLATE_BYTES:
-        raise Misconfigured(f"webhook_templates_dir: {path.name} is too large")
+        raise Misconfigured(f"webhook_format: {path.name} is too large")
     return path.read_text("utf-8")
 
 
@@ -124,14 +126,15 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
     _check_issuer(settings, settings.oidc_issuer)
     resource = f"{settings.base_url}/mcp"
     allowed = settings.oidc_new_users == "allow"
+    org, _, org_claim = (settings.oidc_org or "").partition(_CLAIM)
     return IssuerSettings(
         issuer=settings.oidc_issuer,
         resource=resource,
         audience=settings.oidc_audience or resource,
         client_id=settings.oidc_client_id,
         client_secret=settings.oidc_client_secret,
-        org=settings.oidc_org,
-        org_claim=settings.oidc_org_claim or "",
+        org=org or None,
+        org_claim=org_claim,
         user_claim=settings.oidc_user_claim,
         scopes_claim=settings.oidc_scopes_claim,
         new_user_scopes=_NEW_USER_SCOPES if allowed else None,
@@ -164,10 +167,10 @@ def _check_issuer(settings: Settings, issuer: str) -> None:
             "oidc_issuer must be a URL that begins with https:// and has no query and no fragment; "
             "http:// is accepted only for this machine"
         )
-    if bool(settings.oidc_org) == bool(settings.oidc_org_claim):
+    if settings.oidc_org in {None, "", _CLAIM}:
         raise Misconfigured(
-            "oidc_issuer needs either oidc_org, the org of every user who signs in there, or "
-            "oidc_org_claim, the claim that names the user's org; set exactly one"
+            "oidc_issuer needs oidc_org: the org of every user who signs in there, or claim:NAME "
+            "with the claim that names the user's org"
         )
     if settings.oidc_client_secret and not settings.oidc_client_id:
         raise Misconfigured("oidc_client_secret needs oidc_client_id; set oidc_client_id too")

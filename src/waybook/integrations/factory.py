@@ -40,8 +40,8 @@ def open_embedder(settings: Settings) -> AbstractAsyncContextManager[EmbeddingMo
 
 
 def open_model(settings: Settings) -> AbstractAsyncContextManager[Model | None]:
-    arguments = settings.model_api, settings.model, settings.model_key
-    return _open_client("llm_client", "ModelClient", settings.model_url, *arguments)
+    model, key = settings.model, settings.model_key
+    return _open_client("llm_client", "ModelClient", settings.model_url, model, key)
 
 
 def open_issuer(settings: Settings) -> AbstractAsyncContextManager[IssuerClient | None]:

@@ -7,6 +7,7 @@ Messages API.
 import asyncio
 import json
 import logging
+from urllib.parse import urlsplit
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
@@ -87,9 +88,9 @@ _ANTHROPIC_TOOL = "hand_in"
 
 
 def _anthropic_url(url: str) -> str:
-    url = url.rstrip("/")
     if url.endswith("/messages"):
         return url
+    url = url.rstrip("/")
     return f"{url}/messages" if url.endswith("/v1") else f"{url}/v1/messages"
 
 
@@ -158,13 +159,25 @@ ANTHROPIC = WireFormat(
 )
 
 
-FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
+def format_of_url(url: str) -> WireFormat:
+    """Return the wire format of a model endpoint.
+
+    >>> format_of_url("https://api.anthropic.com") is format_of_url("http://h/v1/messages")
+    True
+    >>> format_of_url("https://api.anthropic.com") is format_of_url("http://h/v1")
+    False
+    """
+    where = urlsplit(url)
+    is_anthropic = where.hostname == "api.anthropic.com" or where.path.endswith("/messages")
+    return ANTHROPIC if is_anthropic else OPENAI
+
+
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    def __init__(self, url: str, api: str, model: str, key: str | None) -> None:
-        self._format: WireFormat = FORMATS[api]
+    def __init__(self, url: str, model: str, key: str | None) -> None:
+        self._format = format_of_url(url)
         self._model = model
         headers = self._format.headers(key)
         self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)

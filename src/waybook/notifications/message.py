@@ -96,7 +96,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
     """
     unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
     if unknown:
-        raise Misconfigured(f"webhook_templates_dir: {unknown[0]} belongs to no event")
+        raise Misconfigured(f"webhook_format: {unknown[0]} belongs to no event")
     folder = files("waybook.notifications").joinpath("templates")
     templates: dict[NotificationKind, Template] = {}
     for occasion in NotificationKind:
@@ -112,9 +112,9 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
         template = compile_template(text, _TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
-        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)}: {error}") from None
+        raise Misconfigured(f"webhook_format: {template_file(occasion)}: {error}") from None
     if empty:
-        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)} gives an empty text")
+        raise Misconfigured(f"webhook_format: {template_file(occasion)} gives an empty text")
     return template
 
 

@@ -93,8 +93,7 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("skills", _WARN, message, "see docs/how-to/write-a-skill.md")
     model = "not configured (agents use their own model)"
     if settings.model_url is not None:
-        where = urlsplit(settings.model_url).hostname
-        model = f"{settings.model} at {where}, by {settings.model_api}'s format (not called now)"
+        model = f"{settings.model} at {urlsplit(settings.model_url).hostname} (not called now)"
     yield CheckResult("model", _OK, model)
 
 

@@ -297,23 +297,14 @@ class _BuiltinEmbeddingModel:
 
 
 class SearchBackend:
-    def __init__(
-        self,
-        model: EmbeddingModel | None = None,
-        *,
-        backend: str = "auto",
-        max_bytes: int = DEFAULT_MAX_BYTES,
-    ) -> None:
-        """Use this embedding model, or the built-in one.
-
-        `backend` selects how vectors are ranked. `max_bytes` limits the memory for embeddings.
-        """
+    def __init__(self, model: EmbeddingModel | None = None, *, backend: str = "auto") -> None:
+        """Use this embedding model, or the built-in one; `backend` ranks the vectors."""
         self.model: EmbeddingModel = model or _BuiltinEmbeddingModel()
         #: For each org, the time up to which all artifacts are indexed.
         self.swept: dict[UUID, datetime] = {}
         #: For each passage, how often the database connection broke while it was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
-        self.cache = VectorCache(max_bytes)
+        self.cache = VectorCache()
         self._backend = backend
         self._abilities: SearchCapabilities | None = None
 
@@ -361,12 +352,7 @@ class SearchBackend:
 
 def search_backend(services: Services) -> SearchBackend:
     """Return the search backend of this process, as configured."""
-    settings = services.settings
     return services.shared(
         SearchBackend,
-        lambda: SearchBackend(
-            services.embedder,
-            backend=settings.search_vectors,
-            max_bytes=settings.search_memory_mb * MEGABYTE,
-        ),
+        lambda: SearchBackend(services.embedder, backend=services.settings.search_vectors),
     )
