@@ -120,8 +120,8 @@ BUGS: Final = (
         (
             Edit(
                 "dag/graph.py",
-                "if not state.closed and state.done >= state.total:",
-                "if not state.closed and state.done >= max(min(1, state.total), state.total - 1):",
+                "if state.closed or state.done >= state.total:",
+                "if state.closed or state.done >= max(min(1, state.total), state.total - 1):",
             ),
         ),
     ),

@@ -224,19 +224,15 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
     return await asyncio.to_thread(list_pending, postgres.owner_dsn)
 
 
-def _check_search(settings: Settings) -> None:
+@asynccontextmanager
+async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
+    """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
     if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
         raise Misconfigured(
             "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "
             "not run on this processor. Set database_url to a server of your own, or "
             "search_vectors to auto"
         )
-
-
-@asynccontextmanager
-async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
-    _check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
         vectors = settings.search_vectors != "portable"

@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -24,6 +25,18 @@ def format_time(at: datetime | None) -> str | None:
 
 def non_empty(**fields: Json) -> Body:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def children(value: object) -> Iterable[Any]:
+    """Return the values within a list or an object."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python's parser takes although they are not JSON."""
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def parse_content(text: str) -> Json:

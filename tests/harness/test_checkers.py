@@ -208,7 +208,7 @@ REPORTED = [
 @pytest.mark.parametrize(
     ("found", "checker"), [case[1:] for case in REPORTED], ids=[case[0] for case in REPORTED]
 )
-def test_history_checker_reports_what_must_not_happen(found: Evidence, checker: str) -> None:
+def test_history_checker_reports_each_forbidden_history(found: Evidence, checker: str) -> None:
     assert caught(found) == {checker}
 
 
@@ -238,7 +238,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("found", ACCEPTED.values(), ids=ACCEPTED)
-def test_history_checker_accepts_what_may_happen(found: Evidence) -> None:
+def test_history_checker_accepts_each_allowed_history(found: Evidence) -> None:
     assert caught(found) == set()
 
 

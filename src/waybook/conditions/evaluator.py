@@ -87,10 +87,6 @@ def _literal(node: Node) -> _Run:
     return lambda _: value
 
 
-def _list(_: Node, *items: _Run) -> _Run:
-    return lambda frame: [item(frame) for item in items]
-
-
 def _map(node: Node, *items: _Run) -> _Run:
     entries = tuple(zip(cast("tuple[str, ...]", node.value), items, strict=True))
     return lambda frame: {key: item(frame) for key, item in entries}
@@ -110,7 +106,7 @@ def _junction(node: Node, *operands: _Run) -> _Run:
 _BUILDERS: Mapping[str, Callable[..., _Run]] = MappingProxyType(
     {
         "literal": _literal,
-        "list": _list,
+        "list": lambda _, *items: lambda frame: [item(frame) for item in items],
         "map": _map,
         "?": _conditional,
         "||": _junction,

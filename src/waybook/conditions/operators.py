@@ -150,10 +150,6 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
     return False
 
 
-def _unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    return not _equal(left, right, at, budget)
-
-
 def _member(item: Json, group: Json, at: int, budget: Budget) -> bool:
     if type(group) is list:
         for other in group:
@@ -190,10 +186,6 @@ def truth(value: Json, sign: str, at: int) -> bool:
     if type(value) is bool:
         return value
     raise ConditionError(f"{sign} needs true or false, found {kind(value)},", at)
-
-
-def _not(value: Json, _: str, at: int) -> bool:
-    return not truth(value, "!", at)
 
 
 def _negate(value: Json, _: str, at: int) -> Json:
@@ -249,7 +241,13 @@ def _index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 #: Functions of a value, of the name in the node, and of the node's position.
 UNARY: Mapping[str, _Unary] = MappingProxyType(
-    {"field": _select, "has": _has, "not": _not, "negate": _negate, "size": _size}
+    {
+        "field": _select,
+        "has": _has,
+        "not": lambda value, _, at: not truth(value, "!", at),
+        "negate": _negate,
+        "size": _size,
+    }
 )
 
 #: Functions of two texts, which are called as methods of the first.
@@ -266,7 +264,7 @@ BINARY: Mapping[str, _Binary] = MappingProxyType(
         **TEXT_TESTS,
         "index": _index,
         "==": _equal,
-        "!=": _unequal,
+        "!=": lambda left, right, at, budget: not _equal(left, right, at, budget),
         "<": partial(_ordering, "<", operator.lt),
         "<=": partial(_ordering, "<=", operator.le),
         ">": partial(_ordering, ">", operator.gt),

@@ -26,11 +26,6 @@ log = logging.getLogger(__name__)
 _OPENAI_PATH = "/chat/completions"
 
 
-def _openai_url(url: str) -> str:
-    url = url.rstrip("/")
-    return url if url.endswith(_OPENAI_PATH) else url + _OPENAI_PATH
-
-
 def _openai_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """Return the JSON body of a request to the Chat Completions API.
 
@@ -74,7 +69,7 @@ def _text(content: Json) -> str:
 
 
 OPENAI = WireFormat(
-    address=_openai_url,
+    address=lambda url: url.rstrip("/").removesuffix(_OPENAI_PATH) + _OPENAI_PATH,
     headers=lambda key: {"authorization": f"Bearer {key}"} if key else {},
     request=_openai_request,
     read=_openai_reply,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from waybook.core.usage import Usage
-from waybook.json_values import Json
+from waybook.json_values import Json, refuse_constant
 
 #: A larger token count is not plausible and not accepted.
 MAX_TOKENS = 2**31 - 1
@@ -105,8 +105,4 @@ def _pieces(answer: str) -> Iterator[str]:
         yield answer[min(starts) :]
 
 
-def _refuse(constant: str) -> Json:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)

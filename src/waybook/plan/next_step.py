@@ -94,27 +94,23 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
         if not silent:
             return plan.status
         step, gap = silent[0]
-        if (step.silent_holders or 0) + 1 < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
+        count = (step.silent_holders or 0) + 1
+        if count < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
             return _hand_out(
                 draft,
                 step,
                 resumed=True,
                 taken_over=(step, gap),
                 attempt=step.attempt + 1,
-                silent_holders=(step.silent_holders or 0) + 1,
+                silent_holders=count,
                 in_progress_since=draft.moment.now,
             )
-        _give_up(draft, step, gap)
+        reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
+        draft.move_step(step.id, StepStatus.FAILED, fail_reason=reason, silent_holders=count)
+        settle(draft)
+        draft.record_step(Event.STEP_FAILED, step, reason=reason, reclaimedFrom=step.held_by)
         if draft.plan.status is PlanStatus.COMPLETED:
             return draft.plan.status
-
-
-def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    count = (step.silent_holders or 0) + 1
-    reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
-    draft.move_step(step.id, StepStatus.FAILED, fail_reason=reason, silent_holders=count)
-    settle(draft)
-    draft.record_step(Event.STEP_FAILED, step, reason=reason, reclaimedFrom=step.held_by)
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from waybook.core.changes import Entity, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, TooLarge
+from waybook.json_values import refuse_constant
 from waybook.plan.draft import Decision, Draft, require_open
 from waybook.plan.model import MAX_OUTPUTS, Output, Plan, PlanStatus
 from waybook.plan.settle import register_session
@@ -166,14 +167,10 @@ def store_output(
     return draft.decide(StoredOutput(made, is_new=True))
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
 def _refuse_broken(new: NewOutput) -> None:
     if is_json(new.media_type):
         try:
-            json.loads(new.content, parse_constant=_refuse_constant)
+            json.loads(new.content, parse_constant=refuse_constant)
         except RecursionError:
             raise InvalidInput("content is nested too deeply", argument="content") from None
         except ValueError as error:

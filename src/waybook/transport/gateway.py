@@ -19,6 +19,7 @@ from waybook.app.request.caller import (
     ReadableReview,
     WaitHooks,
     keep_slot,
+    stay_authorized,
 )
 from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, Unavailable, WaybookError
@@ -70,10 +71,6 @@ class DispatcherPort(Protocol):
     ) -> Sequence[Mapping[str, object]]: ...
 
 
-async def _always_authorized(_: Request | None) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
@@ -84,7 +81,7 @@ class ToolGateway:
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
     caller: Callable[[Request | None], Awaitable[Caller]]
-    still_authorized: Callable[[Request | None], Awaitable[bool]] = _always_authorized
+    still_authorized: Callable[[Request | None], Awaitable[bool]] = stay_authorized
 
     async def call_tool(
         self,

@@ -193,11 +193,17 @@ async def read_overview(
     runs += [row for row in running if row.status is None]
     keys = {(row.dag_slug, row.dag_version) for row in runs}
     dags = await load_definitions(ctx, keys)
+    finished_work = []
+    for row in finished:
+        note = f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
+        status = "canceled" if row.canceled else "completed"
+        progress = _progress(row.statuses)
+        finished_work.append({"row": row, "progress": progress, "status": status, "note": note})
     return Overview(
         needs=[*_waiting(waiting, dags)],
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
-        finished=[_finished(row) for row in finished],
+        finished=finished_work,
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
@@ -268,12 +274,6 @@ def _running(row: Row, dags: Dags) -> RunningWork:
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]
     return RunningWork(row, progress, CurrentStep(order, title), holders)
-
-
-def _finished(row: Row) -> Mapping[str, Any]:
-    note = f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
-    status = "canceled" if row.canceled else "completed"
-    return {"row": row, "progress": _progress(row.statuses), "status": status, "note": note}
 
 
 def _progress(initials: str | None) -> Progress | None:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import orjson
-from pydantic.alias_generators import to_camel, to_snake
 
 from waybook.app.queries.audit import (
     entry_view,
@@ -90,7 +89,8 @@ class ExportedRows(NamedTuple):
 
 def _exported_row(row_id: str, row: Row) -> Row:
     """Return a row for an export, with its id and with column names in camel case."""
-    return {"id": row_id, **{to_camel(column): value for column, value in row.items()}}
+    columns = {re.sub("_([a-z])", lambda m: m[1].upper(), name): row[name] for name in row}
+    return {"id": row_id, **columns}
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
@@ -108,7 +108,8 @@ def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
 def imported_row(item: Json, where: str) -> tuple[str, Row]:
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise InvalidInput(f"{where} of this export is not a row with an id; export again")
-    columns = {to_snake(name): value for name, value in item.items() if name != "id"}
+    names = {name: re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name) for name in item}
+    columns = {names[name]: value for name, value in item.items() if name != "id"}
     return str(item["id"]), columns
 
 

@@ -24,7 +24,7 @@ def keep_slot() -> None:
     """Do nothing, for a transport that does not limit concurrent calls."""
 
 
-async def _stay_authorized() -> bool:
+async def stay_authorized(*_: object) -> bool:
     """Return True, for a transport without credentials that could be revoked."""
     return True
 
@@ -32,7 +32,7 @@ async def _stay_authorized() -> bool:
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
     release_slot: Callable[[], None] = keep_slot
-    still_authorized: Callable[[], Awaitable[bool]] = _stay_authorized
+    still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
     #: Seconds that have passed since the call arrived. They are subtracted from its waiting time.
     delay_seconds: float = 0.0
 

@@ -56,7 +56,13 @@ def command(*, client: str, install: bool, yes: bool) -> None:
     for words in _install_commands(client, folder):
         print_line(f"$ {shlex.join(words)}")
         if install:
-            _run(words)
+            program = shutil.which(words[0])
+            if program is None:
+                raise HintedError(f"{words[0]} is not on your PATH", "install the client first")
+            done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - our own words
+            if done.returncode:
+                message = f"{words[0]} exited with {done.returncode}; nothing was tested"
+                raise HintedError(message, None)
     if install:
         reader, name = ENTRIES[client]
         test_entry(reader, folder / client / name, "waybook doctor")
@@ -82,12 +88,3 @@ def _install_commands(client: str, folder: Path) -> Sequence[Sequence[str]]:
         ("claude", "plugin", "marketplace", "add", str(folder)),
         ("claude", "plugin", "install", "waybook@waybook"),
     ]
-
-
-def _run(words: Sequence[str]) -> None:
-    program = shutil.which(words[0])
-    if program is None:
-        raise HintedError(f"{words[0]} is not on your PATH", "install the client first")
-    done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - our own words
-    if done.returncode:
-        raise HintedError(f"{words[0]} exited with {done.returncode}; nothing was tested", None)

@@ -279,7 +279,11 @@ class RunWork:
                 self._tell_claim(me, job)
         self.rounds_left -= 1
         if self.late and not self.rounds_left:
-            await self._submit_late(*self.late)
+            (me, job), self.late = self.late, None
+            with contextlib.suppress(ToolError):
+                await self.submit(me, job)
+                raise RuntimeError("a late result was accepted")
+            me.say("submits late: refused, another agent has the job now", strong=True)
         services = self.scene.app.services
         while services.render_requested.is_set():
             await render_orgs(services, services.render_requested.take())
@@ -301,13 +305,6 @@ class RunWork:
             steps = f"{stage['progress']['totalSteps']} steps"
             message = f"stage {stage['stageSlug']} is complete: {steps}"
             self.scene.say(_ENGINE, message, strong=True)
-
-    async def _submit_late(self, me: Actor, job: Reply) -> None:
-        self.late = None
-        with contextlib.suppress(ToolError):
-            await self.submit(me, job)
-            raise RuntimeError("a late result was accepted")
-        me.say("submits late: refused, another agent has the job now", strong=True)
 
     async def _give_feedback(self) -> None:
         awaiting = (await resolve_run(self.scene.call, self.scene.run_id)).awaiting

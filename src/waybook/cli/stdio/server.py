@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final, Protocol
 
 from starlette.requests import Request
@@ -53,7 +54,11 @@ class _DeferredStartup:
         pages = (await asyncio.to_thread(load, "waybook.cli.stdio.pages:PageServer"))(self._loaded)
         try:
             services: _StdioApplication = await self._stack.enter_async_context(
-                running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
+                running(
+                    self._loaded.settings,
+                    waiting=partial(log.warning, "waiting for the database: %s (%.0f of %.0f s)"),
+                    find_base_url=pages.base_url,
+                )
             )
         except WaybookError as error:
             # Log no traceback. The next tool call returns the error to the agent.
@@ -80,10 +85,6 @@ class _DeferredStartup:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-
-def _report_wait(obstacle: str, waited: float, limit: float) -> None:
-    log.warning("waiting for the database (%.0f of %.0f s): %s", waited, limit, obstacle)
 
 
 def serve(loaded: LoadedSettings) -> None:

@@ -79,19 +79,14 @@ def _warnings(warnings: Iterable[str]) -> Iterator[Text]:
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    stages = [
-        part
-        for stage in answer["stages"]
-        for part in (_map_heading(stage), _map_steps(stage, width))
-    ]
+    stages: list[RenderableType] = []
+    for stage in answer["stages"]:
+        total = stage["expected"]["total"]
+        units = "" if total is None else f", {total} jobs"
+        name, summary = (stage["stageSlug"], "bold"), f"  {len(stage['order'])} steps{units}"
+        stages.append(Text.assemble(name, summary, no_wrap=True, overflow="ellipsis"))
+        stages.append(_map_steps(stage, width))
     return Group(*stages, *_warnings(answer.get("warnings", ())))
-
-
-def _map_heading(stage: StageMap) -> Text:
-    total = stage["expected"]["total"]
-    units = "" if total is None else f", {total} jobs"
-    summary = f"  {len(stage['order'])} steps{units}"
-    return Text.assemble((stage["stageSlug"], "bold"), summary, no_wrap=True, overflow="ellipsis")
 
 
 def _map_steps(stage: StageMap, width: int) -> Table:

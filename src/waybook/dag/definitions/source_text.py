@@ -5,7 +5,7 @@ Only a subset of YAML is accepted, without tags and merge keys.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +18,7 @@ from yaml import events
 
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error, quote_name
 from waybook.errors import BadRecipe
+from waybook.json_values import Json, children, refuse_constant
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
@@ -80,10 +81,10 @@ def _too_long() -> BadRecipe:
 
 
 def _json(text: str) -> object:
-    value: object = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
-    level: Sequence[object] = [value]
+    value: Json = json.loads(text, object_pairs_hook=_object, parse_constant=refuse_constant)
+    level: Sequence[Json] = [value]
     for _ in range(MAX_DEPTH):
-        level = [inner for item in level for inner in _inside(item)]
+        level = [inner for item in level for inner in children(item)]
         if not level:
             return value
     raise ValueError("nested too deeply")
@@ -94,16 +95,6 @@ def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     if len(mapping) < len(pairs):
         raise ValueError("a property occurs twice")
     return mapping
-
-
-def _no_number(name: str) -> object:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _yaml(text: str) -> object:

@@ -92,18 +92,15 @@ def structure_counts(
     highest = _counts(structure, models_of, lists, {**lengths, **full})
     beyond = _counts(structure, models_of, lists, {**lengths, **full, **more}) if more else highest
     # Leave out stages whose full lists have too many lineages to count.
-    return {
-        slug: replace(counts, limits=_limits(*(by[slug].units for by in (lowest, highest, beyond))))
-        for slug, counts in lowest.items()
-        if slug in highest and slug in beyond
-    }
-
-
-def _limits(
-    lowest: Mapping[str, int], highest: Mapping[str, int], beyond: Mapping[str, int]
-) -> Mapping[str, int | None]:
-    changed = [key for key, units in lowest.items() if beyond[key] != units]
-    return {key: highest[key] if beyond[key] == highest[key] else None for key in changed}
+    counted: dict[str, StageCounts] = {}
+    for slug in lowest:
+        if slug not in highest or slug not in beyond:
+            continue
+        least, most, over = (counts[slug].units for counts in (lowest, highest, beyond))
+        changed = [key for key, units in least.items() if over[key] != units]
+        limits = {key: most[key] if over[key] == most[key] else None for key in changed}
+        counted[slug] = replace(lowest[slug], limits=limits)
+    return counted
 
 
 def _counts(
@@ -244,23 +241,23 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
     standings: dict[str, ProgressStatus] = {}
     for key in graph.order:
         seen = evidence.get(key, NO_EVIDENCE)
-        before = graph.predecessors[key]
+        before = [standings[source] for source in graph.predecessors[key]]
         if seen.closed:
             standing = ProgressStatus.COMPLETED
         elif seen.failed:
             standing = ProgressStatus.FAILED
         elif seen.active:
             standing = ProgressStatus.IN_PROGRESS
-        elif seen.done or key in passed or (graph.steps[key].skip and _are_over(before, standings)):
+        elif (
+            seen.done
+            or key in passed
+            or (graph.steps[key].skip and {*before} <= {ProgressStatus.COMPLETED})
+        ):
             standing = ProgressStatus.COMPLETED
         else:
             standing = ProgressStatus.NOT_STARTED
         standings[key] = standing
     return standings
-
-
-def _are_over(keys: Iterable[str], standings: Mapping[str, ProgressStatus]) -> bool:
-    return all(standings[key] is ProgressStatus.COMPLETED for key in keys)
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:

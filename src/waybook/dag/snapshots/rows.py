@@ -178,7 +178,8 @@ def assign_jobs(
     work: _Work = defaultdict(Counter)
     renders: list[RenderJob] = []
     strange = Counter[StageWarning]()
-    single = set(filter(_is_single, groups))
+    # The rows of these groups are examined one by one.
+    single = {group for group in groups if not all(group[:3]) or group[2] == RENDER}
     if single or not all(ids):
         by_id = _index(ids, rows)
         for job_id, raw, group in zip(ids, rows, map(_read_group, rows), strict=True):
@@ -209,12 +210,6 @@ def _index(ids: Sequence[str | None], rows: Sequence[Raw]) -> _RowsById:
     for job_id, raw in zip(ids, rows, strict=True):
         by_id.setdefault(job_id, []).append(raw)
     return by_id
-
-
-def _is_single(group: _JobGroup) -> bool:
-    """Return whether the rows of a `_JobGroup` must be examined one by one."""
-    stage, step, kind, _ = group
-    return not (stage and step and kind) or kind == RENDER
 
 
 def _assign_row(

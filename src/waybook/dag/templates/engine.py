@@ -20,6 +20,7 @@ from jinja2.visitor import NodeTransformer
 
 from waybook.conditions.values import Json
 from waybook.dag.templates.filters import FILTERS, TESTS, compare, iterate, to_text
+from waybook.json_values import children
 
 _MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
@@ -181,7 +182,7 @@ class Budget:
         level: list[Json] = [value]
         for _ in range(MAX_DATA_DEPTH):
             self.spend(sum(map(_weight_alone, level)))
-            level = [inner for item in level for inner in _inside(item)]
+            level = [inner for item in level for inner in children(item)]
             if not level:
                 return
         raise TemplateBudgetExceeded(f"the data is nested more than {MAX_DATA_DEPTH} levels deep")
@@ -193,12 +194,6 @@ def _weight_alone(value: Json) -> int:
     if isinstance(value, dict):
         return 1 + sum(map(len, value)) // _TEXT_PER_PART
     return 1
-
-
-def _inside(value: Json) -> Iterable[Json]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
 
 
 MAX_TEMPLATE_LENGTH = 65_536

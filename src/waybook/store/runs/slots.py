@@ -123,15 +123,12 @@ class RunCache:
         slot = self._slots.get(which)
         if slot is None:
             if len(self._slots) >= self._most:
-                self._evict()
+                # Remove an unused slot, if possible one without a cached run.
+                idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
+                empty = (which for which in idle if self._slots[which].cached is None)
+                evicted = next(empty, idle[0] if idle else None)
+                if evicted is not None:
+                    del self._slots[evicted]
             slot = self._slots[which] = RunSlot()
         self._slots.move_to_end(which)
         return slot
-
-    def _evict(self) -> None:
-        """Remove an unused slot, if possible one without a cached run."""
-        idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
-        empty = (which for which in idle if self._slots[which].cached is None)
-        which = next(empty, idle[0] if idle else None)
-        if which is not None:
-            del self._slots[which]

@@ -3,7 +3,7 @@
 Language models read these texts.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -98,14 +98,6 @@ _WORK: Final = _prompt(
 )
 
 
-def _skill_prompt(skill: Mapping[str, object]) -> _Prompt:
-    name = str(skill["name"])
-    title = name.replace("-", " ").replace("_", " ").capitalize()
-    description = str(skill.get("description") or f"Work with the skill {name}.")
-    prompt = _prompt(name, title, description, _QUESTION, required=False)
-    return prompt, _SKILL.replace("{skill}", name)
-
-
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Built-in prompts, and one prompt per skill.
@@ -149,9 +141,13 @@ class Prompts:
         if self.skills and wanted not in prompts:
             answer = await self.gateway.call_tool(context.request, "list_skills", {})
             skills = answer.body.get("skills")
-            for row in map(_skill_prompt, skills if isinstance(skills, list) else ()):
+            for skill in skills if isinstance(skills, list) else ():
+                name = str(skill["name"])
+                title = name.replace("-", " ").replace("_", " ").capitalize()
+                description = str(skill.get("description") or f"Work with the skill {name}.")
+                row = _prompt(name, title, description, _QUESTION, required=False)
                 # A skill does not replace a built-in prompt of the same name.
-                prompts.setdefault(row[0].name, row)
+                prompts.setdefault(name, (row, _SKILL.replace("{skill}", name)))
         return prompts
 
 
