@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,16 @@ def test_export_never_replaces_a_file_unless_forced(
     assert "--force" in refused.stderr
     terminal.say("export", plan_id, "--output", str(file), "--force")
     assert file.read_text().startswith("# Rivers, exported")
+
+
+def test_export_never_replaces_a_device_or_pipe(
+    terminal: Terminal, plan_id: str, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = terminal.run("export", plan_id, "--output", str(pipe), "--force")
+    assert (refused.exit_code, pipe.is_fifo()) == (1, True)
+    assert "device or pipe" in refused.stderr
 
 
 #: HTML that a browser would execute.

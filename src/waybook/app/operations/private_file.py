@@ -15,7 +15,8 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """Yield a temporary file next to `path`, and rename it to `path` after the block.
 
     Raises:
-        InvalidInput: the file exists and `force` is not set, or the directory is not writable.
+        InvalidInput: the file exists and `force` is not set, the path is a directory, device or
+            pipe, or the directory is not writable.
     """
     _check_absent(path, force=force)
     try:
@@ -42,7 +43,8 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
 
 
 def _check_absent(path: Path, *, force: bool) -> None:
-    if path.is_dir():
-        raise InvalidInput(f"{path} is a directory; name a file")
+    if path.exists() and not path.is_file():
+        kind = "directory" if path.is_dir() else "device or pipe"
+        raise InvalidInput(f"{path} is a {kind}; name a file")
     if path.exists() and not force:
         raise InvalidInput(f"the file {path} already exists; choose another one, or add --force")
