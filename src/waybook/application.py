@@ -57,7 +57,7 @@ from waybook.store.maintenance.migrate import (
 
 #: Seconds between two polls for changes, while there are subscribers.
 _CHANGE_POLL_SECONDS = 3.0
-#: An org may make all the calls that its rate limit allows in this many seconds at once.
+#: An org may make at once as many calls as its rate limit allows in this many seconds.
 _BURST_SECONDS = 2
 #: Maximum seconds for which a starting server waits for the database.
 START_SECONDS = 60
@@ -67,7 +67,7 @@ _FLUSH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicApplication:
-    """Running application without its tools."""
+    """A running application, without its tools."""
 
     services: Services
     calls: CallLog
@@ -252,7 +252,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a database with the server's role. If `serving` is true, deadlines are short.
+    """Yield a database with the server's role. If `serving` is true, its timeouts are short.
 
     Raises:
         Misconfigured: the user of the database URL cannot switch to the server's role.

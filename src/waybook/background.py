@@ -24,7 +24,7 @@ from waybook.store.driver.leadership import ATTEMPT_SECONDS, DELIVERY, hold_lead
 
 log = logging.getLogger(__name__)
 
-#: Delay before the search is loaded, so that loading the search does not slow down the start.
+#: Seconds to wait before loading the embedding model, so that this does not slow down the start.
 WARMUP_DELAY_SECONDS = 2.0
 #: Seconds between two passes that delete expired data.
 _RETENTION_INTERVAL_SECONDS = 3_600.0

@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 #: is more frequent, so that a stalled step is noticed after at most a quarter of the limit.
 _SWEEP_SECONDS: Final = 30.0
 
-#: All tools of the server. Reading them here imports their modules, so that no call waits for an
-#: import.
+#: All tools of the server. This line imports the modules of the tools, so that no call waits for
+#: an import.
 _SERVED_TOOLS: Final = tuple(TOOLS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application(BasicApplication):
-    """Running application with the dispatcher of its tools."""
+    """A running application, with the dispatcher of its tools."""
 
     dispatcher: ServerDispatcher
 

@@ -77,7 +77,7 @@ def _absolute(settings: Settings) -> Path:
 
 class PageClaim:
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim without acquiring it. `command` is recorded with the URL."""
+        """Create a claim to the dashboard, not yet acquired. `command` is recorded with the URL."""
         self._control_dir = create_control_directory(_absolute(settings))
         self._command = command
         self._descriptors: dict[Path, int] = {}

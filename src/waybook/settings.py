@@ -73,8 +73,8 @@ class Settings:
     #: Kinds of notifications that are sent to the webhook, separated by commas. Empty for all
     #: kinds.
     webhook_events: str = ""
-    #: Format of the webhook body: standard, slack or text. After `slack:` or `text:`, the folder of
-    #: the operator's own templates.
+    #: Format of the webhook body: standard, slack or text. `slack:` or `text:` can be
+    #: followed by a folder with the operator's own templates.
     webhook_format: str = "standard"
     #: Name recorded as the reviewer of a decision made by link, without sign-in.
     webhook_reviewer: str | None = None
@@ -87,7 +87,7 @@ class Settings:
     oidc_audience: str | None = None
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: Org of all users of the issuer. After `claim:`, the claim that names the user's org.
+    #: Org of all users of the issuer, or `claim:` and the claim that names the org of each user.
     oidc_org: str | None = None
     #: Claim that becomes the user's name in the audit. An email address must be verified.
     oidc_user_claim: str = "email"

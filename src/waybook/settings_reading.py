@@ -21,7 +21,7 @@ _CHOICES = {
     "pages": ("on", "off"),
     "search_vectors": ("auto", "portable", "pgvector"),
 }
-#: Least and greatest value of each number, or only the least one.
+#: Least and greatest value of each numeric setting. None if there is no greatest value.
 _RANGES = {
     "port": (0, 65_535),
     "workers": (1, 64),

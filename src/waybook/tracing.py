@@ -26,7 +26,7 @@ class _CallSpan(Protocol):
 
 class _Tracer(Protocol):
     def call(self, tool: str, /) -> AbstractContextManager[_CallSpan]:
-        """Return the span of a tool call. It is the current span within its block."""
+        """Return the span of a tool call. It is the current span within its `with` block."""
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None: ...
 

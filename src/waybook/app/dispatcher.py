@@ -47,7 +47,8 @@ log = logging.getLogger(__name__)
 
 #: Label in the metrics for requests that call no tool.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts one more call for this many bytes of a reply, and for this many operations.
+#: The rate limit counts an extra call for this many bytes of a reply, and for this many operations
+#: to evaluate conditions or to draw a map.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 _NOT_HASHED: Final = {"idempotency_key"}
@@ -164,7 +165,7 @@ class Dispatcher:
         step_id: str | None = None,
         measured: tuple[int, float] = (0, 0.0),
     ) -> None:
-        """Log a call. `measured` is the size of the reply, and the duration in seconds."""
+        """Log a call. `measured` has the bytes of its reply, and its duration in seconds."""
         size, seconds = measured
         session = arguments.get("sessionId")
         named = session if isinstance(session, str) and not is_blank(session) else None

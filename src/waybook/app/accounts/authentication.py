@@ -102,7 +102,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the time of the database, estimated from its last reply if there was one."""
+    """Return the database's current time: estimated from its last reply, or else queried."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -111,7 +111,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _read_member(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> Row:
-    """Look up the org and the user. A user who is new to the org has no `user_id` yet."""
+    """Return the row of the org and the user. Its `user_id` is null if the user is new."""
     database = services.database
     identity = {"issuer": issuer.settings.issuer, "subject": who.subject}
     rows: list[Row] = []

@@ -65,7 +65,8 @@ MAX_TOKENS: Final = 10_000
 class CachedCaller(NamedTuple):
     """Caller whose token is in the cache.
 
-    The caller is authenticated only after the database has confirmed `check`.
+    The token may have been revoked since, so the caller is authenticated only after the database
+    has confirmed `check`.
     """
 
     caller: Caller

@@ -44,7 +44,7 @@ from waybook.store.runs.rows import RunBriefRow
 class JobInput(NamedTuple):
     document_key: str
     stage: str | None
-    #: The text as far as it is loaded. `length` is the length of the whole text.
+    #: The loaded text, which may be only a beginning. `length` is the length of the whole text.
     text: str
     length: int
     document: Document | None = None
@@ -79,7 +79,7 @@ def document_text(value: Json) -> str:
 
 _SlotsOfJob: TypeAlias = Callable[[Job], list[DocumentSlot]]
 
-#: When the inputs of a job are read, the inputs of up to this many free jobs are read and cached.
+#: With the inputs of a job, the inputs of up to this many other free jobs are read and cached.
 _READ_AHEAD_JOBS = 8
 _DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
@@ -90,10 +90,11 @@ This job is about item {{ item.number }} of {{ item.count }}, which is the first
 {% endif %}{% if feedback %}
 A person's feedback on the previous stage: {{ feedback }}
 {% endif %}"""
-#: Minimum number of bytes for the inputs of a job, even if the prompt is long.
+#: Bytes that a context always leaves for the inputs of a job, even if the prompt is long.
 _MIN_INPUT_BYTES = 9_000
 _MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Upper limit for the text of a list. Documents are limited in size, so no list reaches this limit.
+#: Maximum number of characters to read of a document with a list. Every document is shorter, so the
+#: list is always complete.
 _MAX_LIST_CHARACTERS = 1 << 24
 _MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"
@@ -309,7 +310,7 @@ class JobContext:
         )
 
     def _complete_packet(self, documents: list[Json], room: int) -> Body | None:
-        """Return the context with uncut texts, or None if they may not fit into `room` bytes."""
+        """Return the context with uncut texts, or None if it may be too large for `room` bytes."""
         if not all(job_input.is_loaded for job_input in self.inputs):
             return None
         contents: list[Json] = [{**each.header(), "content": each.text} for each in self.inputs]

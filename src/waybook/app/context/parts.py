@@ -17,7 +17,7 @@ from waybook.store.driver.queries import Row, Statement, is_uuid
 from waybook.store.plans import contexts
 
 _BYTES_PER_TOKEN = 4
-#: Maximum token budget of a context, without and with the argument `detail`.
+#: Maximum token budgets of a context: first without, then with the argument `detail`.
 _REPLY_TOKENS = 12_000
 _MAX_TOKENS = 200_000
 BudgetTokens = Annotated[int, clamped(500, _MAX_TOKENS)]
@@ -33,7 +33,7 @@ class PacketReader:
     """Builds a context. `tool` and `args` are the call with which an agent reads the rest."""
 
     def __init__(self, tool: str, args: Body, most: int, offset: int) -> None:
-        """Build a context of at most `most` bytes. A text or list begins at `offset`."""
+        """Build a context of at most `most` bytes. A requested part begins at `offset`."""
         self.tool, self.args, self.at = tool, args, contexts.Page(offset, most)
 
     def get(self, part: str) -> packet.FetchCall:
@@ -56,7 +56,7 @@ class PacketReader:
         part: str | None = None,
         counts: int = 1,
     ) -> tuple[packet.TextField, ...]:
-        """Return a field with a text or its beginning, or nothing if there is no text."""
+        """Return one field with a text or its beginning, or no field if there is no text."""
         length: int | None = None
         if isinstance(value, contexts.TextPrefix):
             length = max(value.length, len(packet.as_text(value.value)))

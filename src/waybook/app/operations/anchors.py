@@ -79,7 +79,7 @@ async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[_Mismatch]:
 async def _unexplained(
     ctx: RequestContext, missing: list[_Mismatch], erasures: int
 ) -> AsyncIterator[str]:
-    """Yield a message for each mismatch that no later erasure explains."""
+    """Yield a message for each mismatch, except for those that a later erasure caused."""
     for start in range(0, len(missing), _BATCH):
         batch = missing[start : start + _BATCH]
         ids = Ids([anchor.subject_id for anchor, _ in batch])

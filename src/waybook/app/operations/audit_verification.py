@@ -60,7 +60,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
             subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
         )
     try:
-        # The only row of a subject without a query of its own is its last row.
+        # A skill execution has one row, and its query returns this row without its kind and id.
         if subject.kind not in _STORED:
             stored = [(subject.kind, subject.id, first_value(stored))]
         faults = tuple(differences(replay(changes_in(entries)), audit.read_rows(stored)))
@@ -88,7 +88,7 @@ def _first_broken(
     return None
 
 
-#: For each kind of subject: the query of its rows, and the parameter with its id.
+#: For each kind of subject: the query for its stored rows, and the parameter that takes its id.
 _STORED = {
     PLAN: (load.SQL["stored_rows"], "plan_id"),
     RUN: (runs.SQL["run_rows"], "run_id"),

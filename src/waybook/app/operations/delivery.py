@@ -29,7 +29,7 @@ from waybook.store.driver.queries import Row, is_uuid, new_uuid
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 4
-#: Time for which a process reserves a message. No delivery attempt takes longer.
+#: Time for which a process reserves a message. No delivery takes longer.
 LEASE = timedelta(seconds=60)
 
 

@@ -23,7 +23,7 @@ _MAX_PASSAGES = 200
 #: A row may become visible up to an hour after its timestamp, when its transaction is committed. So
 #: each search for rows without an index entry begins an hour before the previous search.
 _COMMIT_MARGIN = timedelta(hours=1)
-#: Number of broken database connections after which a passage is left out.
+#: A passage is left out of the index after storing it broke the connection this many times.
 MAX_BREAKS = 2
 
 
@@ -55,7 +55,7 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are left out, keep the old time, so that a later call finds them again.
+        # If passages are left out, `swept` keeps the old time, so that a later call finds them.
         library.swept[org_id] = first_value(now) - _COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -56,7 +56,7 @@ _BATCH_SIZE = 100
 
 
 async def remind_of_reviews(ctx: RequestContext) -> int:
-    """Store a reminder for each overdue review that has none. Return their number."""
+    """Store a reminder for each overdue review that has none. Return how many were stored."""
     patience = ctx.services.review_reminder
     if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
         return 0

@@ -154,7 +154,7 @@ async def read_agent(
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Return the time, user and session in a cursor, from the last agent of the previous page."""
+    """Decode a cursor: return the time, user and session of the last agent on the previous page."""
     if cursor is None:
         return NEVER, "", ""
     with suppress(ValueError, OverflowError):

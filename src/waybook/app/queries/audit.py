@@ -99,7 +99,7 @@ async def browse_audit(
     }
     query = _page_query(filter_)
     if filter_.subject_id is not None:
-        # In one plan or run, `seq` says where the page begins, so `at` is only the filter `until`.
+        # In one plan or run, `seq` alone says where a page begins; `at` is only the filter `until`.
         query, subject_id = audit.SQL["page_of"], _subject_id(filter_.subject_id)
         at = rfc3339(filter_.until) if filter_.until else NEVER
     (entries,) = await ctx.read(query(at=at, subject_id=subject_id, seq=seq, **params))
@@ -128,7 +128,7 @@ def _subject_id(text: str) -> str:
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the query whose index fits the filter best. This query reads the fewest entries."""
+    """Return the query that reads the fewest entries, because its index fits the filter best."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:

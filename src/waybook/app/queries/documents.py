@@ -45,7 +45,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the time and id in a cursor, from the last output of the previous page."""
+    """Decode a cursor: return the time and id of the last output on the previous page."""
     if behind is None:
         return "infinity", LAST_UUID
     at, _, output_id = behind.partition("~")

@@ -66,7 +66,7 @@ def job_intervals(started: datetime | None, jobs: Sequence[Row]) -> list[float]:
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If earlier jobs are missing, the time before the first listed job is unknown.
+    # Count the time from the start to the first job only if the list contains all jobs.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     return [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -96,7 +96,7 @@ def start_preview(
     """Return the number of jobs, and a forecast, of a run that has not started.
 
     A copy of a run starts at stage `first`. The stages in `copied_models` need no jobs, because
-    their documents are copied too.
+    the copy already has their documents.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})

@@ -53,7 +53,7 @@ async def run_search(
     *extra_statements: Statement,
     semantic: bool = True,
 ) -> tuple[SearchResults, Results]:
-    """Return the hits for a text, best first, and the results of the extra statements."""
+    """Return the hits for a text, best first, and the results of `extra_statements`."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)
@@ -192,7 +192,7 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-#: The kinds of hits in the order of the results of a text search.
+#: Kinds of hits, in the order in which a text search returns its results.
 _STORED_KINDS = (HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT, HitKind.DOCUMENT)
 
 
@@ -200,7 +200,7 @@ class SearchHit(NamedTuple):
     kind: HitKind
     id: str
     name: tuple[Piece, ...]
-    #: Plan or run that contains the hit. If the hit is research: kind of the artifact.
+    #: Name of the plan or run that contains the hit, kind of research, or slug of the workflow.
     place: str | None
     excerpt: tuple[Piece, ...]
     at: datetime | None
@@ -315,7 +315,7 @@ async def _research(
 
 
 def _workflows(rows: Iterable[Row], wanted: SearchWords) -> list[SearchHit]:
-    """Return workflows in whose name or slug each wanted word is the beginning of a word."""
+    """Return workflows for which each wanted word begins a word of the name or slug."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

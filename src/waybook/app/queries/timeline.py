@@ -92,7 +92,7 @@ class Axis:
 
 
 def time_spent(spans: Iterable[Span], *, waiting: bool = False) -> timedelta:
-    """Return the time of work or, if `waiting` is set, the time of waiting for a person."""
+    """Return the total working time or, if `waiting` is set, the total wait for a person."""
     lengths = (s.length for s in spans if (s.status is StepStatus.AWAITING_INPUT) is waiting)
     return sum(lengths, timedelta())
 

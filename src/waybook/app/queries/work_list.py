@@ -115,7 +115,7 @@ def _id_range(text: str) -> tuple[str | None, str | None]:
     (None, None)
     """
     start = text.strip().lower()
-    # A short text is not taken for an id: many ids and many words begin with the same letters.
+    # A short text is not treated as an id, because many ids and many words could begin with it.
     if not _MIN_ID_START_LENGTH <= len(start) <= LENGTH or not set(start) <= set(ALPHABET):
         return None, None
     return start.ljust(LENGTH, ALPHABET[0]), start.ljust(LENGTH, ALPHABET[-1])

@@ -59,7 +59,7 @@ def fill_blank(value: object) -> object:
 
 
 _MAX_TEXT_LENGTH = 20_000
-#: Longer than every id and slug, so a text that was cut to this length is not the id of anything.
+#: Longer than every id and slug, so a text that was cut to this length cannot be a valid id.
 _MAX_ID_LENGTH = 201
 
 
@@ -228,7 +228,7 @@ class MutatingArguments(SessionArguments):
 
 @cache
 def _optional_arguments(kind: type[BaseModel]) -> Mapping[str, bool]:
-    """Map the names and aliases of the optional arguments to whether the argument takes a text."""
+    """Return, by name and alias, whether each optional argument takes a text."""
     return {
         spelling: _takes_text(field.annotation, field.metadata)
         for name, field in kind.model_fields.items()
@@ -291,7 +291,7 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
 def parse_arguments(
     kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> _ArgumentsT:
-    # If there are more arguments, ignore the rest: the error already reports many unknown names.
+    # Ignore arguments beyond the limit: one before it must be unknown, which is an error anyway.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(without_absent(kind, limited))

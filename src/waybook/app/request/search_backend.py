@@ -48,12 +48,12 @@ _Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: An org without embeddings takes no bytes, so the number of cached orgs is limited too.
+#: Maximum number of cached orgs. The limit in bytes does not count orgs without embeddings.
 _MAX_ORGS = 1_000
-#: After a longer gap between updates, all vectors are loaded again, because deletions are recorded
-#: for only two days.
+#: If the last update of the vectors is older than this, all vectors are loaded again, because
+#: deletions are recorded for only two days.
 _MAX_GAP_SECONDS = 86_400.0
-#: Seconds after which vectors that did not fit into memory are loaded again.
+#: Seconds to wait before trying again to load vectors that did not fit into memory.
 _RETRY_SECONDS = 3_600.0
 #: Number of nearest passages to examine. If too few match the filters, `_WIDER` times as many are
 #: examined.
@@ -90,7 +90,10 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether `other` is of the same database, within a day, with no erasure since."""
+        """Return whether the recorded changes lead from the cached snapshot to `other`.
+
+        Not if they are of different databases, a day apart, or with an erasure between them.
+        """
         ours = self.snapshot
         return (
             ours is not None
@@ -298,7 +301,7 @@ class _BuiltinEmbeddingModel:
 
 class SearchBackend:
     def __init__(self, model: EmbeddingModel | None = None, *, backend: str = "auto") -> None:
-        """Use this embedding model, or the built-in one; `backend` ranks the vectors."""
+        """Use `model` or the built-in embedding model, and `backend` to rank vectors."""
         self.model: EmbeddingModel = model or _BuiltinEmbeddingModel()
         #: For each org, the time up to which all artifacts are indexed.
         self.swept: dict[UUID, datetime] = {}

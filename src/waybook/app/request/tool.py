@@ -86,7 +86,7 @@ class Tool:
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs one of these scopes. The default follows from the fields above.
+    #: The caller needs one of these scopes. The default follows from `profiles` and `reads_only`.
     scopes: frozenset[Scope] = frozenset()
     name: str = field(init=False)
     arguments: type[ToolArguments] = field(init=False)

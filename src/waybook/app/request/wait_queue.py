@@ -2,8 +2,8 @@
 
 Calls share a queue if they wait for the same plan or run and accept the same kinds of jobs.
 
-After a change, only the first call of a queue tries to claim work, so that a freed step causes few
-attempts.
+After a change, only the first call of a queue tries to claim work, so that not all waiting calls
+query the database for one freed step.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from waybook.store.driver.bus import Bus
 #: Maximum number of waiting calls in a process, and of one org. Further calls return at once.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
-#: Minimum seconds between two attempts, so that many changes cause few attempts.
+#: Minimum seconds between two tries of a queue to claim work, so that many changes cause few tries.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Extra seconds to wait, because the clocks of the database and of this process may differ.
+#: Seconds added to the time until work is free: the clocks of database and process may differ.
 TIMER_MARGIN_SECONDS: Final = 0.1
 OVERDUE_SECONDS: Final = 1.0
 
@@ -70,7 +70,7 @@ class WaitQueue:
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt. A call gets this reply when its waiting time is over.
+        #: Reply of the last try to claim work. A call gets it when its waiting time is over.
         self.reply: Body = {}
         self.is_closed = False
 

@@ -71,8 +71,8 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # Check whether something has changed since the first attempt. If other calls are in the
-            # queue, this is unnecessary, because the first of them reacts to every change.
+            # Check whether something has changed since this call found no work. If other calls are
+            # in the queue, this is unnecessary, because the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
             # The queue keeps one reply for all its calls, so free this call's reply while it waits.

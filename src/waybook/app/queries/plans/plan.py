@@ -158,7 +158,7 @@ _HISTORY_ENTRIES, _RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Parts of a plan to read in addition to its question and notes, named as in `PlanDetail`."""
+    """Parts of a plan to read besides its question and notes, named like fields of `PlanDetail`."""
 
     NONE = 0
     RESULTS = auto()
@@ -276,8 +276,8 @@ async def read_plan_detail(
 ) -> PlanDetail:
     """Read a plan and the parts listed in `include`.
 
-    `before` is what an earlier call returned for the same plan. Names of steps in `before` are not
-    read again. If the results have more than `most_results` bytes, only their sizes are read.
+    `before` is the detail that an earlier call returned for the same plan, so its step names are
+    not read again. If all results have more than `most_results` bytes, only their sizes are read.
     """
     plan_id = id_or_nil(plan_id)
     since = before.plan.seq if before else 0
@@ -328,7 +328,7 @@ async def read_plan_detail(
     return detail
 
 
-#: What reads the rows of a part that are not used as they are.
+#: Functions that convert the rows of a part. The rows of all other parts are used unchanged.
 _READERS: Mapping[PlanInclude, Callable[[list[Any]], Any]] = {
     PlanInclude.USAGE: calls.read_steps,
     PlanInclude.REVIEW_RECORD: lambda rows: next(iter(lists.read_review_records(rows)), None),

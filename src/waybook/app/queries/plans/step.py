@@ -58,7 +58,7 @@ class StepDetail(NamedTuple):
         return step_name(step, self.names)
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
-        """Return the effect of a condition from the audit, or an empty mapping if it had none."""
+        """Return the recorded effect of a condition, or an empty mapping if it had no effect."""
         branches = (branch for entry in self.history for branch in entry.branches or ())
         return next((b for b in branches if b.get("conditionId") == condition.id), {})
 

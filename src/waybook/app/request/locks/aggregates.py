@@ -25,7 +25,7 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Inner functions use this alias, because Python evaluates their annotations in every call.
+#: Inner functions use this alias, because Python evaluates their annotations in every outer call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 MAX_NEXT_TEXTS = 7
@@ -61,7 +61,7 @@ class LockedPlan(Locked[Decision[object]]):
         )
         self._key = ctx.caller.org_id.int, plan_id
         self._cache = ctx.services.shared(PlanCache)
-        #: True if this call has read or checked the plan in the database.
+        #: True after `_refresh` has read the plan, or its changes, from the database.
         self._is_checked = False
         self._missing_texts: dict[StepId, StepText] = {}
 

@@ -38,8 +38,8 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: Maximum wait for a turn while a call holds a database connection. The wait is short, because the
-#: call that has the turn may need this connection.
+#: Maximum time for which a call waits for its turn while it holds a database connection. The time
+#: is short, because the call whose turn it is may need this connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
@@ -187,8 +187,8 @@ class LockedRun(Locked[RunDecision[object]]):
     async def begin_turn(self) -> bool:
         """Wait for this call's turn. Then use the cached run with all earlier decisions applied.
 
-        The caller must then decide without waiting, because other calls share the turn and could
-        change the cached run.
+        The caller must then decide without an `await`, because other calls share the turn and
+        could change the cached run.
         """
         if not await self._recall():
             return False
@@ -233,7 +233,7 @@ class LockedRun(Locked[RunDecision[object]]):
         earlier = [statement for part in self._written_before for statement in part.notifications]
         more = [*earlier, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
-        # Another call may send the batch, so the batch must also check this call's credential.
+        # Another call may send these statements, so add the check of this call's credential.
         check = pending_check(self.ctx.caller.org_id)
         if check is not None:
             more.append(check.statement)

@@ -24,7 +24,7 @@ from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, new_id, new_uuid
 from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 
-#: Up to three attempts can fail, each for a different reason, before the last one succeeds.
+#: Up to three tries can fail, each for a different reason, before the fourth succeeds.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -186,8 +186,8 @@ class Locked(ABC, Generic[DecisionT]):
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
     """Load a plan, run or org, decide on its change, commit, and return the reply.
 
-    The first attempt may decide on the cached copy; further attempts lock the rows. A repeated call
-    gets the stored answer of the first call.
+    The first try may decide on the cached copy; later tries lock the rows. A repeated call gets the
+    stored answer of the first call.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -209,7 +209,7 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
         except StaleCache:
             locked.mark_stale()
         except (KeyConflict, DroppedDecision):
-            continue  # The next attempt finds the row that exists, or the state that was committed.
+            continue  # The next try finds the existing row, or the committed state.
         finally:
             await locked.leave()
     raise RuntimeError(f"no commit in {MAX_ATTEMPTS} attempts")

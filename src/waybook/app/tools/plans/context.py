@@ -92,7 +92,7 @@ class _PlanContext(PacketReader):
         most = byte_budget(args.budget_tokens, detail=args.detail)
         offset = args.offset if args.part else 0
         super().__init__("get_research_context", {"planId": args.plan_id}, most, offset)
-        #: Number of an audit entry, if the context should contain only later changes.
+        #: If `since` is set, the context contains only changes after the audit entry `since`.
         self.plan_id, self.since = args.plan_id, args.since
 
     async def load(self, ctx: RequestContext, *, with_search: bool) -> None:
@@ -451,7 +451,7 @@ class _StepContext(PacketReader):
         return self.page("earlierResults", entries[self.at.offset :], len(entries), counts=5)
 
     def _decided(self, row: Row) -> Entry:
-        """Return a reviewer's decision. Feedback in the instructions is not repeated."""
+        """Return a reviewer's decision. Feedback that the instructions contain is left out."""
         feedback, instructions = row.feedback, self.plan.texts[self.step.id].instructions
         is_known = feedback is not None and len(feedback) == row.length and feedback in instructions
         shown = None if feedback is None or is_known else contexts.TextPrefix(feedback, row.length)

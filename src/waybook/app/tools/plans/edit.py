@@ -157,7 +157,7 @@ async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
         decision = decide_copy(source, context, name=args.name, skill_execution_id=skill_id)
         statements, head = writer.statements(None, decision, opened.write_context)
         event = ChangeEvent(PLAN, decision.plan.id, head.seq, list_changed=True)
-        # Do not cache the new plan, because its conditions are not in memory, only in the database.
+        # Do not cache the new plan, because `decision.plan` lacks the copied conditions.
         return Proposal(Written(statements, event=event), _created_plan_reply(decision.plan))
 
     return await update(opened, decide)
@@ -301,7 +301,7 @@ class ModificationArgument(arg.Nested):
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
-        """Omit nulls and blank texts. If only blank texts are left, keep them for the error."""
+        """Omit nulls and blank texts. If no value is left, keep the blank texts for the error."""
         if not isinstance(value, dict):
             return value
         return arg.without_absent(cls, value) or {n: v for n, v in value.items() if v is not None}

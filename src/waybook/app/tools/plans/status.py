@@ -189,7 +189,7 @@ def decode_beginning(text: str) -> str:
     >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
     ('It rai', 'a\n')
     """
-    # The text may end within an escape sequence, or between the two sequences of one character.
+    # The text may end within an escape sequence, or between the halves of a surrogate pair.
     for end in range(len(text), 0, -1):
         with suppress(orjson.JSONDecodeError):
             return str(orjson.loads(f'{text[:end]}"'))

@@ -104,7 +104,7 @@ async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum bytes of the schema, of the errors in a reply, and of the other fields beside the text.
+#: Maximum bytes, in this order: the schema, the errors in a reply, the other fields of a reply.
 MAX_SCHEMA_BYTES = 20_000
 _MAX_ERROR_BYTES = 8_000
 _REPLY_OVERHEAD = 4_000

@@ -33,7 +33,7 @@ from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum number of jobs that one call tries to claim.
+#: Maximum number of jobs that one call tries to claim. It fails jobs without attempts left.
 _MAX_CLAIM_ATTEMPTS = 50
 _MAX_OPEN_LISTED = 40
 _JOB_GIVEN_UP: Final[Body] = {}
@@ -263,8 +263,8 @@ async def prepare_claim(
 ) -> Callable[[], RunProposal | None] | None:
     """Reserve a free job of the cached run, in the stage of the job `after`, and read its inputs.
 
-    Return the function that claims the job in the call's turn. Return None if the call must lock
-    the run instead; the function returns None for the same reason.
+    Return a function that claims the job when the call has its turn. Return None if the call must
+    lock the run instead; the returned function can also return None for this reason.
     """
     job = await locked.reserve(wanted, besides=after.id if after else None)
     if job is None or locked.cached_run is None or (after and after.stage != job.stage):
@@ -275,7 +275,7 @@ async def prepare_claim(
 
     def claim() -> RunProposal | None:
         cached = locked.cached_run
-        # If a document was regenerated meanwhile, the reply may have an outdated input.
+        # If a document was regenerated after the reply was built, the reply may be outdated.
         if cached is None or cached.documents.regenerated > regenerated:
             return None
         if not locked.can_claim(job, wanted):

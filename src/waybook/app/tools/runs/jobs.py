@@ -46,7 +46,7 @@ class _GetJobInput(arg.ReadArguments):
     stage_slug: arg.StageSlugField | None = arg.optional("stage of the input")
     offset: arg.Offset = arg.optional("continue at this character", default=0)
     # The published schema does not contain `attempt`. The client library passes it with its
-    # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
+    # heartbeats, so that an agent that lost its job does not renew the lease of the new holder.
     attempt: SkipJsonSchema[arg.Attempt | None] = None
 
 

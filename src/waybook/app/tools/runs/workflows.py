@@ -133,8 +133,8 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
         if rows and is_stored(dag, rows[0]):
             return Proposal(Written([]), _reply(slug, latest, "unchanged"))
         made = definition_statement(dag, latest + 1, opened.now, ctx.caller.user)
-        # The event is not about a run, so its id is a new one. It only tells clients that they can
-        # now use the tools for runs.
+        # The new id belongs to no run: the event only makes servers tell their clients that the
+        # tools for runs are available now.
         event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
         return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 
