@@ -28,7 +28,7 @@ async def repeat(
     turn: Callable[[], Awaitable[bool | None]],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Call `turn` repeatedly, until it returns True or the task is canceled.
+    """Call `turn` repeatedly, until `turn` returns True or the task is canceled.
 
     No exception ends the loop. Each failure is logged, and the delay grows with consecutive
     failures.

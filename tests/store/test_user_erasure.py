@@ -186,7 +186,7 @@ async def test_audit_verification_reports_hashes_recomputed_after_user_erasure(
     manually_sealed(tampering, plan["planId"])
     verdict = await verified(own_world, "plan", plan["planId"])
     assert verdict.first_broken_entry == 1
-    assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
+    assert verdict.errors == ("entry 1 lacks the seal that it got when a user was erased",)
 
 
 def test_pseudonym_replaces_only_user_fields_of_audit_details() -> None:

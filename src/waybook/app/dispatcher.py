@@ -198,7 +198,7 @@ class Dispatcher:
         except StaleCredential:
             raise  # The transport looks up the credential again, then repeats or refuses the call.
         except Exception:
-            log.exception("%s broke", tool.name)
+            log.exception("the tool %s failed", tool.name)
             broken = Unavailable(
                 "internal error; nothing was written. Repeat the call with the same "
                 "idempotencyKey; if it fails again, see the server's log"

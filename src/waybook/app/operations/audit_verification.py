@@ -50,7 +50,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
         owner.SQL["resealed_chains"](subject_id=subject.id),
     )
     if not ends:
-        missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
+        missing = f"the audit records this {subject.kind}, but its row is missing: it was deleted"
         return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
     end = ends[0]
     entries = await read_all_entries(ctx, subject.id, until=end.seq)
@@ -84,7 +84,7 @@ def _first_broken(
         return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
     for number, seal in resealed:
         if len(entries) < number or entries[number - 1].hash != seal:
-            return number, f"entry {number} has not the seal it was given when a user was erased"
+            return number, f"entry {number} lacks the seal that it got when a user was erased"
     return None
 
 

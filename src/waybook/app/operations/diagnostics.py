@@ -190,9 +190,9 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
     issuers = import_module("waybook.integrations.oidc_issuer")
     seen: IssuerCheck = await issuers.check_issuer(configured.issuer)
     if seen.error is not None:
-        todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
+        todo = "people cannot sign in there now; check the network, and the spelling of oidc_issuer"
         return [CheckResult("issuer", _FAIL, f"{configured.issuer}: {seen.error}", todo)]
-    message = f"{configured.issuer} answers, by this name"
+    message = f"{configured.issuer} answers, and confirms this URL as its name"
     pages = CheckResult("issuer pages", _OK, "browser sign-in enabled")
     if configured.client_id is None:
         needed = "agents only; browser sign-in needs oidc_client_id"

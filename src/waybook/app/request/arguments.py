@@ -49,8 +49,8 @@ def is_blank(value: object) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-#: A required text that consists of spaces is replaced with this text. The schema cannot refuse the
-#: spaces, because it would need a `pattern`, and some clients refuse that.
+#: A required text that consists of spaces is replaced with this text. To refuse it, the
+#: schema would need a `pattern`, and some clients do not accept a `pattern`.
 BLANK = "(blank)"
 
 

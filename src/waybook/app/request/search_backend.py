@@ -337,7 +337,7 @@ class SearchBackend:
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:
-            log.info("search goes by words alone for now: %s", error)
+            log.info("search uses only words for now, not meaning: %s", error)
             return None
 
     async def embed_passages(

@@ -101,7 +101,7 @@ async def _record_model_usage(ctx: RequestContext, usage: Usage) -> None:
             )
             await opened.write(Written([statement]))
     except WaybookError as error:
-        log.warning("usage of the server's model not noted: %s", error)
+        log.warning("the usage of the server's model was not recorded: %s", error)
 
 
 #: Maximum bytes, in this order: the schema, the errors in a reply, the other fields of a reply.
