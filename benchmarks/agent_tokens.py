@@ -28,8 +28,8 @@ from waybook.cli.demo.environment import temporary_database
 ENCODER = Tokenizer.from_pretrained("o200k_base")
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
-#: For each number of steps of a plan, the maximum number of calls, and of tokens. With 13 steps or
-#: more, the calls include one for the status and one for the context.
+#: Maximum numbers of calls and of tokens, by the number of steps of the plan. With 13 steps or
+#: more, the agent also makes one call for the status and one for the context.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 

@@ -31,14 +31,15 @@ from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
-#: Maximum 99th percentile of the latency during a flood, as a multiple of the one without a flood.
+#: Maximum 99th percentile of the latency during a flood, as a multiple of that without a flood.
 LIMIT = 2.0
 ROUNDS = 3
 PAUSE_SECONDS = 0.02
 MAX_SECONDS = 60
 MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
 KINDS = ("calls", "large", "anonymous")
-#: Number of steps in a large call, which so has 750 kB. Waybook refuses a plan of so many steps.
+#: Number of plan steps in a large call, which make its arguments 750 kB long. Waybook refuses a
+#: plan with so many steps.
 LARGE_STEPS = 13_600
 
 
@@ -116,7 +117,7 @@ class Caller:
 
 
 async def flood(address: str, token: str, connections: int, kind: str) -> None:
-    """Until stdin is closed, send a request after each answer; then print the answers' counts."""
+    """Send requests until stdin is closed; then print the number of answers by code."""
     codes: Counter[str] = Counter()
 
     async def call_repeatedly() -> None:
@@ -139,7 +140,7 @@ async def flood(address: str, token: str, connections: int, kind: str) -> None:
 async def run_flood(
     address: str, token: str, connections: int, kind: str = "calls"
 ) -> AsyncIterator[Counter[str]]:
-    """Run a flood in its own process during the block; yield the counts of the answers by code.
+    """Run a flood in its own process during the block; yield how many answers had each code.
 
     The counts are empty until the block ends.
     """
@@ -191,7 +192,7 @@ async def main(calls: int, connections: int, kinds: Sequence[str]) -> None:
     """Measure the latency without a flood and during each kind of flood, and compare them."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All processes of servers use the same database.
+        async with database_server(settings):  # All server processes use the same database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up

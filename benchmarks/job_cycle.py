@@ -31,9 +31,9 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 WORKERS = 16
 STEPS = 10
-#: Number of models of a run. In the wide stage, each combination of three models has a job.
+#: Number of models of a run. Its second stage has a job for each combination of three models.
 MODELS = 9
-#: CPU time of a job cycle as a multiple of a step cycle's: maximum, and goal.
+#: CPU time to claim and submit a job, as a multiple of that for a step: maximum, and goal.
 MAX_CPU_RATIO = 1.6
 CPU_RATIO_GOAL = 1.3
 #: Rate of 16 workers on one run as a fraction of their rate on 16 runs: minimum, and goal.
@@ -94,7 +94,7 @@ class Counts(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Cycles per second, and resources per cycle: CPU microseconds, messages and statements."""
+    """Cycles (claim and submit) per second; CPU microseconds, messages and statements per cycle."""
 
     rate: float
     python: float
@@ -142,7 +142,7 @@ async def call(system: Application, tool: str, **arguments: object) -> dict[str,
 
 
 async def measure(meter: Meter, workers: Sequence[Awaitable[None]], cycles: int) -> Cost:
-    """Let the workers work; return the cost of a cycle."""
+    """Let the workers work; return the cost of one claim and submit."""
     before, start = meter.read(), time.perf_counter()
     await asyncio.gather(*workers)
     seconds, after = time.perf_counter() - start, meter.read()
@@ -173,7 +173,7 @@ async def work_on_plans(system: Application, session: str, plans: Sequence[objec
 
 
 async def steps_round(system: Application, meter: Meter, turn: int, cycles: int) -> Cost:
-    """Return the cost of a step cycle, with one worker."""
+    """Return the cost of claiming and submitting one step, with one worker."""
     plans = await create_plans(system, max(1, cycles // STEPS))
     return await measure(meter, [work_on_plans(system, f"p{turn}", plans)], len(plans) * STEPS)
 
@@ -191,13 +191,13 @@ async def begin_run(system: Application, count: int) -> object:
 
 
 async def open_stage(system: Application, run: object) -> dict[str, object]:
-    """Give feedback on the first stage of a run, which opens the wide stage."""
+    """Give feedback on the first stage of a run, which opens its second stage with many jobs."""
     named = {"runId": run, "stageSlug": "begin", "feedback": "Continue."}
     return await call(system, "submit_stage_feedback", **named)
 
 
 async def start_run(system: Application) -> object:
-    """Start a run and open its wide stage; return its id."""
+    """Start a run and open its second stage, which has many jobs; return the id of the run."""
     run = await begin_run(system, MODELS)
     await open_stage(system, run)
     return run
@@ -215,7 +215,7 @@ async def work_on_run(system: Application, session: str, run: object, count: int
 async def jobs_round(
     system: Application, meter: Meter, workers: int, runs: int, cycles: int
 ) -> Cost:
-    """Return the cost of a job cycle; the workers are distributed evenly over new runs."""
+    """Return the cost of claiming and submitting a job, with the workers spread over new runs."""
     started = [await start_run(system) for _ in range(runs)]
     each = cycles // workers
     at_work = [work_on_run(system, f"w{n}", started[n % runs], each) for n in range(workers)]
@@ -223,7 +223,7 @@ async def jobs_round(
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure step cycles and three kinds of job cycles in turn; do not count the first round."""
+    """Measure steps, and jobs with three kinds of load, in turn; do not count the first round."""
     results: dict[str, list[Cost]] = {}
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings

@@ -104,7 +104,7 @@ def read_by_name() -> Mapping[str, Read]:
 
 
 class Cost(NamedTuple):
-    """Time of a read as a multiple of a read by key, and noise of the measurement."""
+    """Time of a read as a multiple of the time to read a plan by key, with the noise."""
 
     ms: float
     ratio: float
@@ -169,7 +169,7 @@ async def measure(plans: int, rounds: int) -> dict[str, Cost]:
 
 
 async def main(sizes: list[int], rounds: int) -> bool:
-    """Print the cost of each read for each number of plans; return whether all keep the limit."""
+    """Print the cost of each read for each number of plans; return whether no limit is exceeded."""
     costs = {size: await measure(size, rounds) for size in sizes}
     print(f"{'read':28}" + "".join(f"{f'{size:,} plans':>30}" for size in sizes) + f"{'limit':>8}")
     missed = False

@@ -31,11 +31,12 @@ from waybook.settings_reading import read_settings
 
 CONNECTIONS = 8
 STEPS = 10
-#: CPU time per cycle of the library alone as a fraction of Waybook's: minimum, and goal.
+#: CPU time to claim and submit a step with the MCP library alone, as a fraction of Waybook's:
+#: minimum, and goal.
 MIN_RATIO = 0.65
 GOAL = 0.9
-#: Growth of the CPU time per cycle if calls have a token, as a fraction of the CPU time without:
-#: maximum, and goal.
+#: Growth of the CPU time if calls have a token, as a fraction of the CPU time of calls without a
+#: token: maximum, and goal.
 MAX_TOKEN_SHARE = 0.1
 TOKEN_GOAL = 0.1
 LIBRARY = Path(__file__).with_name("mcp_library_server.py")
@@ -43,19 +44,19 @@ ORG = "measured"
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
 
-#: Function that makes the calls of cycles on one connection.
+#: Function that makes a number of cycles (claim and submit) on one connection.
 Work: TypeAlias = Callable[[Caller, str, int], Awaitable[None]]
 
 
 class Measured(NamedTuple):
-    """CPU milliseconds of the server per cycle, and cycles per second."""
+    """CPU milliseconds of the server per cycle (claim and submit), and cycles per second."""
 
     cpu_ms: float
     rate: float
 
 
 async def work_with_fixed_replies(caller: Caller, name: str, cycles: int) -> None:
-    """Call the tools of the server with the library alone."""
+    """Call the tools of the server that uses only the MCP library."""
     for number in range(cycles):
         common = {"sessionId": name, "idempotencyKey": f"{name}-{number}"}
         await call(caller, "get_next_step", planId="9y79wg3e8x", **common)
@@ -80,7 +81,7 @@ async def work_on_plans(caller: Caller, name: str, cycles: int) -> None:
 async def measure(
     address: str, process: int, token: str, work: Work, name: str, cycles: int
 ) -> Measured:
-    """Make cycles on several connections, and measure the server process."""
+    """Claim and submit steps on several connections, and measure the server process."""
     each = max(STEPS, cycles // CONNECTIONS)
     callers = [Caller(address, token) for _ in range(CONNECTIONS)]
     for caller in callers:
@@ -96,7 +97,7 @@ async def measure(
 
 @asynccontextmanager
 async def serving_library() -> AsyncIterator[tuple[str, int]]:
-    """Start the server with the library alone; yield its address and process id."""
+    """Start the server that uses only the MCP library; yield its address and process id."""
     process = await asyncio.create_subprocess_exec(sys.executable, str(LIBRARY), stdout=PIPE)
     assert process.stdout
     try:
@@ -115,7 +116,7 @@ async def main(cycles: int, rounds: int) -> None:
     os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # 0 turns the rate limit off.
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All processes of servers use the same database.
+        async with database_server(settings):  # All server processes use the same database.
             token = await create_token(folder, ORG)
             async with (
                 serving_library() as library,

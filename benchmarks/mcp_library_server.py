@@ -1,4 +1,4 @@
-"""MCP server with the MCP library alone: each tool returns a fixed reply, without a database.
+"""MCP server that uses only the MCP library: each tool returns a fixed reply, without a database.
 
 `mcp_http.py` starts it in its own process to compare Waybook with it.
 

@@ -31,7 +31,7 @@ from waybook.store.driver.queries import new_id
 
 #: Maximum growth of the memory in bytes per call after the caches are full.
 MAX_GROWTH_BYTES = 200.0
-#: Calls for a plan: one creates it; for each step, one claims it and one submits its result.
+#: Number of calls for a plan: one to create it, and two to claim and submit each step.
 CALLS_PER_PLAN = 1 + 2 * STEPS
 #: Fractions of the calls after which the memory is read.
 PARTS = (0.1, 0.5, 1.0)

@@ -41,7 +41,7 @@ class Opening(NamedTuple):
 
 
 async def measure_opening(system: Application, meter: Meter) -> Opening:
-    """Start a run; open its stage, and measure this."""
+    """Start a run, and measure the opening of its stage with many jobs."""
     run = await begin_run(system, MODELS)
     before = meter.read()
     reply = await open_stage(system, run)

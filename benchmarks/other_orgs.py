@@ -43,7 +43,7 @@ MAX_SECONDS = 120
 #: Line that the process of an attack prints after its first answer.
 STARTED = "started"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Condition that uses the whole evaluation budget, for a list of a hundred numbers.
+#: Condition that uses up the evaluation budget if the result is a list of a hundred numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
@@ -130,7 +130,7 @@ ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
 
 
 async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) -> None:
-    """Repeat an attack until stdin is closed; then print the counts of the answers as JSON."""
+    """Repeat an attack until stdin is closed; then print the number of answers by code."""
     _, act, connections = ATTACKS[name]
     codes: Counter[str] = Counter()
     numbers = itertools.count()
@@ -159,7 +159,7 @@ async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) 
 async def run_attack(
     name: str, address: str, token: str, prepared: dict[str, Any]
 ) -> AsyncIterator[Counter[str]]:
-    """Run an attack in its own process during the block; yield the counts of the answers by code.
+    """Run an attack in its own process during the block; yield how many answers had each code.
 
     The counts are empty until the block ends.
     """
@@ -189,7 +189,7 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     used = dict.fromkeys(names, 0.0)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # All processes of servers use the same database.
+        async with database_server(settings):  # All server processes use the same database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 async with Caller(address, tokens[FLOODING_ORG]) as caller:

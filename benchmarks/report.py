@@ -30,7 +30,7 @@ from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 #: JSON of a snapshot or of a part of it; the type checker does not check accesses to it.
 Body: TypeAlias = dict[str, Any]
 
-#: Maximum time of a report on a snapshot of twice the size, as a multiple.
+#: Maximum factor by which a report takes longer if the snapshot is twice as large.
 MAX_GROWTH = 2.6
 #: Maximum time of a report, as a multiple of the time to read the rows into tuples.
 MAX_READINGS = 1.5
@@ -85,7 +85,7 @@ def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
 
 
 def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
-    """Return a step's status, after searching all jobs for those of the step and successors."""
+    """Return a step's status; search all jobs for those of the step and of its successors."""
     own = [job["status"] for job in jobs if job["stepKey"] == key]
     if key in closed:
         return "completed"
@@ -109,7 +109,7 @@ def descendants(graph: Graph, key: str) -> set[str]:
 
 
 def naive_seconds(graph: Graph, snapshot: Body) -> float:
-    """Estimate the time of the naive report by an even sample of the steps."""
+    """Estimate the time of the naive report for all steps from an even sample of the steps."""
     jobs, closed = snapshot["jobs"], snapshot["stageRuns"][0]["closed"]
     sample = graph.order[:: len(graph.order) // SAMPLED_STEPS]
     took = cpu_seconds(lambda: [naive_status(graph, jobs, closed, key) for key in sample], 1)
@@ -140,7 +140,7 @@ def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """CPU seconds, and ratios of the report's time to others of the same round."""
+    """CPU seconds, and the report's time divided by other times of the same round."""
 
     reading: float
     report: float
@@ -153,7 +153,7 @@ class Measurement:
 
 
 def measure(steps: int, rounds: int) -> Measurement:
-    """Measure the report on a snapshot, and its time as a multiple of that for half the steps."""
+    """Measure the report on a snapshot, also as a multiple of the time for half the steps."""
     half, text = orjson.loads(make_snapshot(steps // 2)), make_snapshot(steps).encode()
     snapshot = orjson.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]

@@ -106,7 +106,7 @@ def make_search(
 
 
 def make_exact_search(search_notes: Search, ids: Mapping[str, str]) -> Search:
-    """Return a function that searches with exact vectors, and the product's full-text search."""
+    """Return a function that ranks vectors exactly, and uses the product's full-text search."""
     notes = {
         ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
         for note in read_lines("passages.jsonl")
@@ -140,7 +140,7 @@ async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
 
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
-    """Return the ranks of the relevant notes by the product's search, and by exact vectors."""
+    """Return the ranks of the relevant notes in the product's search, and with exact vectors."""
     with temporary_database() as folder:
         options = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(options, {}).settings
@@ -171,7 +171,7 @@ async def with_pgvector(url: str) -> Ranks:
 
 
 async def main(url: str | None) -> None:
-    """Compare the three search methods, and the product's vectors with pgvector or exact ones."""
+    """Compare the search methods, and the product's vectors with pgvector or an exact ranking."""
     ranks, exact = await on_server(None, Backend.PORTABLE)
     report(ranks)
     if url:

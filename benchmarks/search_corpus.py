@@ -131,7 +131,7 @@ class Corpus(NamedTuple):
         return self.own + self.others
 
     def orgs(self, first: int, count: int) -> NDArray[np.intp]:
-        """Return the number of the org of each of these passages."""
+        """For each of these passages, return the number of its org."""
         numbers = np.arange(first, first + count)
         return np.where(numbers < self.own, 0, 1 + numbers % OTHER_ORGS)
 

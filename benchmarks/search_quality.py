@@ -249,9 +249,9 @@ async def _orders(search_org: Search, text: str) -> dict[str, list[str]]:
 def make_checks(name: str, measured: Measured) -> list[Check]:
     """Return the checks of a test set.
 
-    Fused search must be at least as good as full-text search, vector search and BM25. To leave out
-    hits with low scores may reduce the quality by little, and must leave many foreign questions
-    without hits.
+    Fused search must be at least as good as full-text search, vector search and BM25. Leaving
+    out hits with low scores may reduce the quality only slightly, and must leave many foreign
+    questions without hits.
     """
     figures = measured.figures()
     fused, unlimited = figures["fused"].ndcg, figures["fused, without a floor"].ndcg

@@ -57,13 +57,13 @@ from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-#: Maximum time with row-level security, as a multiple of the time without.
+#: Maximum time with row-level security, as a multiple of the time without it.
 MAX_RATIO = 1.5
 #: Minimum recall, compared with exact ranking. In this corpus, passages that follow each other in
 #: the ranking differ by only about 0.001, so the recall is below 1.
 MIN_RECALL = 0.98
-#: Maximum memory for searches: bytes per passage, and further bytes. The cached vectors take 153
-#: bytes per passage.
+#: Maximum memory for searches: a number of bytes per passage, plus a fixed number of bytes. The
+#: cached vectors take 153 bytes per passage.
 MAX_BYTES_PER_PASSAGE = 700
 MAX_OTHER_BYTES = 20_000_000
 #: Goal for the time of the portable backend, as a multiple of pgvector's on the same server.
@@ -273,9 +273,8 @@ async def main(passages: int, others: int, count: int, url: str | None) -> None:
             await searcher.warm_up(questions, is_local=is_embedded or local_server)
         for number, question in enumerate(questions):
             exact = exact_nearest(stored, question)
-            # Each round begins with another searcher, because the first one has an advantage or a
-            # disadvantage: the CPU's caches are cold for it, and the server has not yet read the
-            # pages for the question.
+            # The first search for a question is slower, because CPU caches are cold and the server
+            # has not yet read the pages. So each question begins with another searcher.
             first = number % len(searchers)
             for searcher in searchers[first:] + searchers[:first]:
                 await searcher.measure(question, exact)

@@ -20,7 +20,8 @@ def server_cpu_seconds(postmaster: int) -> float:
             continue
         number, parent = int(process.parent.name), int(fields[1])
         if number == postmaster:
-            ticks += sum(map(int, fields[11:15]))  # With the CPU time of ended child processes.
+            # Two of these fields are the CPU times of child processes that have ended.
+            ticks += sum(map(int, fields[11:15]))
         elif parent == postmaster:
             ticks += sum(map(int, fields[11:13]))
     return ticks / TICKS_PER_SECOND

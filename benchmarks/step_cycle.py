@@ -46,7 +46,7 @@ from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
 from waybook.store.plans.cache import PlanCache
 
-#: Per cycle: CPU microseconds of Python and of PostgreSQL, number of messages, number of
+#: Per claim and submit: CPU microseconds of Python and of PostgreSQL, number of messages, number of
 #: statements.
 Cost: TypeAlias = tuple[float, float, float, float]
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
@@ -55,8 +55,8 @@ WORKERS = 16
 STEPS = 10
 #: Minimum rate of Waybook, as a fraction of the SQL functions' rate.
 MIN_RATIO = 0.4
-#: For each pair of modes, the maximum CPU time of a cycle in the first mode, as a multiple of that
-#: in the second. `COLD_GOAL` is the goal for all pairs.
+#: For each pair of modes, the maximum CPU time to claim and submit a step in the first mode, as a
+#: multiple of that in the second. `COLD_GOAL` is the goal for all pairs.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}
@@ -93,8 +93,8 @@ async def work_through(
 ) -> None:
     """Claim and submit every step of these plans, through the dispatcher.
 
-    If `other` is given, this application gets the results. With `cold`, plans are removed from
-    memory before each call.
+    If `other` is given, results are submitted to that application. With `cold`, plans are
+    removed from memory before each call.
     """
     for number, plan in enumerate(plans):
         for step in range(length):
@@ -111,13 +111,13 @@ async def work_through(
 
 
 async def waybook_round(system: Application, turn: int, each: int) -> tuple[float, float]:
-    """Make a round of Waybook; return its rate and CPU time per cycle."""
+    """Measure Waybook once; return its rate, and its CPU time per claim and submit."""
     plans = [await create_plans(system, each) for _ in range(WORKERS)]
     workers = [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# Functions that measure the peer
+# Functions that measure the SQL functions (the peer)
 
 CREATE_PLAN = """
 with made as (insert into peer.plan (org_id, id, status) values (%s, %s, 'planning'))
@@ -129,7 +129,7 @@ SUBMIT = "select peer.submit(%s, %s, %s, %s, %s, %s, %s)"
 
 
 async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
-    """Create plans of ten steps for the peer; return their ids."""
+    """Create plans of ten steps for the SQL functions; return their ids."""
     async with owner.connection() as connection:
         for plan in range(first, first + count):
             values = (LOCAL_ORG, plan, LOCAL_ORG, plan, INSTRUCTIONS, STEPS)
@@ -192,18 +192,18 @@ async def work_through_as_peer(groups: Groups, session: str, plans: list[int]) -
 
 
 async def peer_round(owner: Pool, groups: Groups, turn: int, each: int) -> tuple[float, float]:
-    """Make a round of the peer; return its rate and CPU time per cycle."""
+    """Measure the SQL functions once; return their rate, and CPU time per claim and submit."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
     plans = [await create_peer_plans(owner, first, each) for first in firsts]
     workers = [work_through_as_peer(groups, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# Functions that compare both
+# Functions that compare Waybook with the SQL functions
 
 
 async def rate(workers: list[Awaitable[None]], cycles: int) -> tuple[float, float]:
-    """Let the workers work; return cycles per second and Python CPU microseconds per cycle."""
+    """Let the workers work; return steps per second, and Python CPU microseconds per step."""
     cpu, wall = _cpu(), time.perf_counter()
     await asyncio.gather(*workers)
     return cycles / (time.perf_counter() - wall), (_cpu() - cpu) / cycles * 1e6
@@ -215,7 +215,7 @@ def _cpu() -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure Waybook and the peer in turn, and compare them; do not count the first round."""
+    """Measure Waybook and the SQL functions in turn, and compare them; ignore the first round."""
     own, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
@@ -245,7 +245,7 @@ async def cost_round(
     cycles: int,
     length: int,
 ) -> Cost:
-    """Make a round in a mode; return the cost of a cycle."""
+    """Measure one mode once; return the cost of claiming and submitting a step."""
     count = max(1, cycles // (WORKERS * length))
     work = []
     for number in range(WORKERS):

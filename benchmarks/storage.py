@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
 
 
 def measure(admin: psycopg.Connection, wal: int) -> Sizes:
-    """Run a vacuum; return the sizes of all relations after it, with the given position."""
+    """Run a vacuum; return the sizes of all relations, with `wal` as the position in the log."""
     admin.execute("vacuum analyze")
     rows = admin.execute(SIZES).fetchall()
     return Sizes(wal, Counter({(table, name): size for table, name, size in rows}))
@@ -75,7 +75,7 @@ async def work(settings: Settings, plans: list[list[object]]) -> None:
 
 
 async def main(cycles: int) -> bool:
-    """Measure and print the bytes per cycle; return whether they keep the limits."""
+    """Measure and print the bytes per step; return whether they are within the limits."""
     each = max(1, cycles // (WORKERS * STEPS))
     with temporary_database(durable=False) as folder, attach(folder, durable=False) as server:
         urls = {"database_url": server.app_dsn, "owner_url": server.owner_dsn}
@@ -90,7 +90,8 @@ async def main(cycles: int) -> bool:
             admin.execute("alter system set autovacuum = off")
             admin.execute("select pg_reload_conf()")
             plans = await prepare(settings, each)
-            # The vacuum also writes to the log, so read the position after it.
+            # The vacuum also writes to the write-ahead log, so read the position in the log after
+            # it.
             before = measure(admin, 0)
             start = wal_position(admin)
             await work(settings, plans)
@@ -99,7 +100,7 @@ async def main(cycles: int) -> bool:
 
 
 def report(wal: int, disk: Counter[tuple[str, str]], cycles: int) -> bool:
-    """Print the bytes per cycle, largest relation first; return whether they keep both limits."""
+    """Print the bytes per step, largest relation first; return whether both limits are kept."""
     print(f"{'bytes per step cycle':44}{'bytes':>8}")
     for (table, name), size in disk.most_common():
         label = table if name == table else f"{table}: {name}"

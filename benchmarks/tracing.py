@@ -48,7 +48,8 @@ from waybook.tracing import TRACING
 
 #: Fraction of the calls that are traced in the mode `sampled`.
 SAMPLED: Final = 0.1
-#: For each mode, the maximum CPU time of a cycle, as a multiple of the one without hooks.
+#: For each mode, the maximum CPU time to claim and submit a step, as a multiple of the time without
+#: tracing hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
 #: Modes in which function calls are counted. In `unsampled`, there is a tracer, but no call is
 #: traced.
@@ -119,7 +120,7 @@ def tracing(mode: str) -> Iterator[None]:
 
 
 async def measure(system: Application, mode: str, turn: int, each: int) -> float:
-    """Return the CPU microseconds of a step cycle in this mode."""
+    """Return the CPU microseconds to claim and submit a step in this mode."""
     plans = [await create_plans(system, each) for _ in range(WORKERS)]
     with tracing(mode):
         before = time.process_time()
@@ -131,7 +132,7 @@ async def measure(system: Application, mode: str, turn: int, each: int) -> float
 
 
 async def count_calls(system: Application, mode: str, turn: int) -> float:
-    """Return the function calls per step cycle of one worker in this mode."""
+    """Return the function calls of one worker to claim and submit a step in this mode."""
     plans, counted = await create_plans(system, 1), 0
 
     def note(_: FrameType, event: str, __: object) -> None:
@@ -156,7 +157,7 @@ async def main(cycles: int, rounds: int) -> None:
             freeze_gc()
             modes = ["without", *LIMITS]
             for turn in range(rounds + 1):
-                # Each round begins with another mode, because later modes have a larger database.
+                # The database grows during a round, so each round begins with another mode.
                 for place in range(len(modes)):
                     mode = modes[(place + turn) % len(modes)]
                     costs[mode].append(await measure(system, mode, turn, each))

@@ -17,11 +17,11 @@ from mcp_http import INSTRUCTIONS, RESULT
 from report import make_snapshot
 from worker_usage import Measured, Target, read_usage, usage_per_cycle
 
-#: Number of connections. The kernel distributes them at random: of 16 connections, the worker with
-#: more gets 60 % on average; of 64, 55 %.
+#: Number of connections. The kernel distributes them at random over two workers: of 16 connections,
+#: the busier worker gets 60 % on average; of 64 connections, 55 %.
 CONNECTIONS: Final = 64
-#: Number of steps of the plan whose progress is read, which is the maximum; and number of completed
-#: steps.
+#: Number of steps of the plan whose progress is read (the maximum for a plan), and how many of them
+#: are completed.
 PLAN_STEPS: Final = 200
 COMPLETED_STEPS: Final = 20
 #: Number of steps in the snapshot, which has ten times as many jobs.

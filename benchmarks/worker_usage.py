@@ -20,11 +20,11 @@ class Target(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Cycles or requests per second, and CPU milliseconds of each."""
+    """Cycles or requests per second, and CPU milliseconds per cycle or request."""
 
     rate: float
     python: float
-    #: CPU time of that server process which used the most.
+    #: CPU time of the server process that used the most.
     busiest: float
     postgres: float
     callers: float

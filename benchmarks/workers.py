@@ -47,7 +47,8 @@ from worker_usage import (
 
 ORG: Final = "measured"
 SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
-#: Goals for two workers as a multiple of one: rate, and CPU time of the servers per cycle.
+#: Goals for two workers as a multiple of one: rate, and CPU time of the servers to claim and submit
+#: a step.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
 #: Minimum rate of reports with two workers, as a multiple of one worker's. For reports, the servers
@@ -56,13 +57,13 @@ MIN_REPORT_RATE: Final = 1.7
 #: Limits for two workers as a multiple of one: minimum rate, and maximum CPU time of the servers.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
-#: Maximum CPU time per cycle if calls alternate, as a multiple of the one with one worker: for the
-#: servers, for PostgreSQL, and the goal for both.
+#: Maximum CPU time if calls alternate between two servers, as a multiple of that with one worker:
+#: for the servers, for PostgreSQL, and the goal for both.
 MAX_ALTERNATING_CPU: Final = 1.6
 MAX_ALTERNATING_POSTGRES_CPU: Final = 2.2
 ALTERNATING_GOAL: Final = 1.3
-#: Maximum CPU time per cycle if calls alternate, as a multiple of the one with two workers, and the
-#: goal for it.
+#: Maximum CPU time if calls alternate between two servers, as a multiple of that with two workers
+#: of one server, and the goal for it.
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
@@ -191,7 +192,7 @@ def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[
 
 
 def compare_cycles(results: Results) -> list[Check]:
-    """Return checks of the step cycles with two server processes, compared with one."""
+    """Return checks of claims and submits with two server processes, compared with one process."""
     turns = list(zip(results[SINGLE], results[DOUBLE], results[ALTERNATING], strict=True))
     return [
         Check(

@@ -21,7 +21,8 @@ PAGE: Final = ROOT / "docs" / "evidence" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
 PICTURE_LINK: Final = "![Duration of reads by the number of plans](../pictures/growth.svg)"
 
-#: Maximum load average of a machine without other programs; the benchmark before may contribute.
+#: Maximum load average of a machine without other programs, including the load that the previous
+#: benchmark caused.
 MAX_IDLE_LOAD: Final = 2.5
 BUSY: Final = (
     "Other programs used the machine at the same time, so the figures are only indicative."
@@ -134,7 +135,7 @@ def mcp_table(result: Body) -> str:
 
 
 def workers_table(result: Body) -> str:
-    """Return the tables of step cycles and reads, with one and with two server processes."""
+    """Return the tables of steps and reads per second, with one and with two server processes."""
     header = ["server", "rate/s", "all servers", "busiest process", "PostgreSQL", "callers"]
     keys = ("python", "busiest", "postgres", "callers")
     rows = [
@@ -209,7 +210,7 @@ def lists_table(results: Sequence[Body]) -> str:
 
 
 def in_all(name: str, results: Sequence[Body]) -> bool:
-    """Return whether all results contain the read `name`."""
+    """Return whether each of the results contains the read `name`."""
     return all(name in result["milliseconds"] for result in results)
 
 
@@ -226,7 +227,8 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "search among a million": ("search_scale-1000000", search_table),
     "summary": ("summary", summary_table),
 }
-#: Generated parts without date and machine, because the part before has the same.
+#: Generated parts without date and machine, because the part above them has the same date and
+#: machine.
 UNDATED: Final = frozenset({"missing guarantees"})
 
 

@@ -113,14 +113,14 @@ class Environment:
             return None
         if record != self.origin:
             return None
-        # After an upgrade of the operating system, this Python may be missing or have another
-        # version.
+        # After an upgrade of the operating system, the environment's Python may be missing or have
+        # another version.
         program = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
         answer = run(self.python, "-I", "-c", program)
         return files if answer.stdout.strip() == self.tag else None
 
     def provide(self, files: Iterable[str]) -> None:
-        """Install these files, unless they are installed in this version.
+        """Install these files, unless the environment already has the same version of them.
 
         Files that were installed earlier stay installed.
 
@@ -143,7 +143,7 @@ class Environment:
         except SystemExit:
             if before is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
-            else:  # The environment can still be used, without the new packages.
+            else:  # The environment can still be used, but without the new packages.
                 self.record(before)
             raise
         self.record(wanted)
@@ -167,8 +167,8 @@ class Environment:
         if self.folder.exists():
             say(f"{self.folder.name} is incomplete or was made by another Python: rebuilding it.")
             shutil.rmtree(self.folder)
-        # If this Python belongs to an environment, perhaps the one to replace, use the Python from
-        # which that was created.
+        # If this Python belongs to a virtual environment, perhaps the one to replace, use the
+        # Python from which that environment was created.
         python = getattr(sys, "_base_executable", sys.executable)
         created = run(python, "-m", "venv", self.folder)
         if created.returncode:

@@ -42,7 +42,7 @@ async def install(owner: AsyncConnection[Any]) -> None:
 
 
 async def main(address: str, variant: str) -> None:
-    """Install the schema if it is missing, and make the rounds."""
+    """Install the schema if it is missing, and run the rounds that `run.py` requests."""
     owner = await AsyncConnection.connect(address, autocommit=True)
     await install(owner)
     workers = [AsyncAbsurd(address) for _ in range(lanes.LANES)]

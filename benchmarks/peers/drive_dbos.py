@@ -35,7 +35,7 @@ def work(plans: int) -> None:
 
 
 async def main(address: str) -> None:
-    """Install the schema if it is missing, and make the rounds."""
+    """Install the schema if it is missing, and run the rounds that `run.py` requests."""
     DBOS(
         config={
             "name": "benchmark",

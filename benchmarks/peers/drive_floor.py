@@ -54,7 +54,7 @@ async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
 
 
 async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
-    """Claim the first step of each plan, and the others with the submit of the step before them."""
+    """Claim the first step of each plan; each submit also claims the next step."""
     for plan in plans:
         common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         held = await send(pool, TAKE(key=f"t{plan}", **common))
@@ -67,7 +67,7 @@ async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]
 
 
 async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
-    """Claim and submit every step of these plans, by two calls for each step."""
+    """Claim and submit every step of these plans, with two calls for each step."""
     for plan in plans:
         common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         for step in range(lanes.STEPS):
@@ -89,7 +89,7 @@ async def open_owner_pool(postgres: DatabaseServer) -> AsyncIterator[Pool]:
 
 
 async def main(data_dir: str, variant: str) -> None:
-    """Create the functions, and make the rounds."""
+    """Create the functions, and run the rounds that `run.py` requests."""
     settings = read_settings({"data_dir": data_dir}, {}).settings
     async with (
         database_server(settings) as postgres,

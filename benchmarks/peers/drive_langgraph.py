@@ -57,7 +57,7 @@ async def work(graph: CompiledStateGraph, threads: Sequence[dict[str, Any]]) -> 
 
 
 async def main(address: str) -> None:
-    """Install the schema if it is missing, and make the rounds."""
+    """Install the schema if it is missing, and run the rounds that `run.py` requests."""
     async with AsyncExitStack() as stack:
         savers = [
             await stack.enter_async_context(AsyncPostgresSaver.from_conn_string(address))

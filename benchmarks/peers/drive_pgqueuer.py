@@ -52,7 +52,7 @@ async def work_in_batches(queries: Queries) -> None:
 
 
 async def main(address: str, variant: str) -> None:
-    """Install the schema if it is missing, and make the rounds."""
+    """Install the schema if it is missing, and run the rounds that `run.py` requests."""
     async with asyncpg.create_pool(address, min_size=lanes.LANES, max_size=lanes.LANES + 1) as pool:
         queries = Queries(AsyncpgPoolDriver(pool))
         if not await queries.schema_is_installed():

@@ -16,7 +16,7 @@ from waybook.settings_reading import read_settings
 
 
 async def work_together(system: Application, session: str, plans: Sequence[object]) -> None:
-    """Claim the first step of each plan, and the others with the submit of the step before them."""
+    """Claim the first step of each plan; each submit also claims the next step."""
     for number, plan in enumerate(plans):
         common: dict[str, object] = {"sessionId": session, "idempotencyKey": f"{session}-{number}"}
         held = await call(system, "get_next_step", {"planId": plan, **common})
@@ -35,7 +35,7 @@ async def work_together(system: Application, session: str, plans: Sequence[objec
 
 
 async def main(data_dir: str, variant: str) -> None:
-    """Open the database, and make the rounds."""
+    """Open the database, and run the rounds that `run.py` requests."""
     settings = read_settings({"data_dir": data_dir, "pool_size": lanes.LANES}, {}).settings
     work = work_together if variant == "together" else work_through
     async with start_application(settings, sweeping=False) as system:

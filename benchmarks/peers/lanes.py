@@ -35,7 +35,7 @@ CountOpen: TypeAlias = Callable[[], Awaitable[int]]
 
 
 async def serve(prepare: Prepare, count_open: CountOpen | None = None) -> None:
-    """Make rounds until the coordinator closes standard input.
+    """Run a round for each request, until `run.py` closes standard input.
 
     If lanes do not check their results themselves, `count_open` checks that all steps are
     completed.
@@ -68,7 +68,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def _freeze_gc() -> None:
-    """Configure garbage collection for all systems as Waybook does."""
+    """Use the garbage collection settings of Waybook for every system."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -1,4 +1,4 @@
-"""Rate and CPU time of a step cycle of Waybook, compared with other durable engines (peers).
+"""Rate and CPU time of claiming and submitting a step, compared with other durable engines (peers).
 
 All systems run the same work (`lanes.py`) on one PostgreSQL server with `fsync` on, each in its own
 process, environment and database; the SQL functions share the database of Waybook. The rounds of
@@ -48,7 +48,7 @@ MAX_END_SECONDS = 20.0
 
 
 class Round(NamedTuple):
-    """Figures of a system in a round: cycles per second, and CPU microseconds per cycle."""
+    """Figures of a system in a round: steps per second, and CPU microseconds per step."""
 
     rate: float
     python: float
@@ -152,7 +152,7 @@ def measure(
 
 
 def make_row(system: System, own: Sequence[Round], rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return a row of the table: the medians of a system, and its ratios to Waybook."""
+    """Return a row of the table: the medians of a system, and their ratios to Waybook's."""
     medians = Round(*(median(values) for values in zip(*rounds, strict=True)))
     costs = [a.python + a.postgres for a in own], [b.python + b.postgres for b in rounds]
     return {
@@ -180,13 +180,13 @@ def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], ve
 def make_checks(
     own: System, systems: Sequence[System], results: Mapping[str, Sequence[Round]]
 ) -> Iterator[Check]:
-    """Yield a check per peer: the rate of `own`, a variant of Waybook, divided by the peer's."""
+    """Yield a check per peer (compared system): the rate of `own`, divided by the peer's rate."""
     for system in systems:
         limit, goal = system.limit, system.goal
         if own is TOGETHER:
             limit, goal = system.together_limit, system.together_goal
-        # A variant of the SQL functions (driver `floor`) is compared only with the variant of
-        # Waybook that makes as many calls per step.
+        # A variant of the SQL functions (driver `floor`) is compared only with that variant of
+        # Waybook which makes the same number of calls per step.
         is_floor_of_other = system.driver == "floor" and (limit, goal) == (None, None)
         if system not in OWN and not is_floor_of_other:
             pairs = zip(results[own.key], results[system.key], strict=True)

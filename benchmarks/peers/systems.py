@@ -12,7 +12,7 @@ ENVIRONMENTS: Final = ROOT / ".bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """System to measure, with its driver, and with limits for Waybook's rate divided by its own."""
+    """System to compare with Waybook, and limits for Waybook's rate as a multiple of its rate."""
 
     key: str
     label: str
@@ -24,7 +24,7 @@ class System:
     #: Waybook's rate as a multiple of this system's: minimum, and goal.
     limit: float | None = None
     goal: float | None = None
-    #: The same for the variant of Waybook in which a submit also claims the next step.
+    #: Minimum and goal for Waybook's rate if a submit also claims the next step.
     together_limit: float | None = None
     together_goal: float | None = None
     #: Guarantees of Waybook that this system did not give when it was measured.
@@ -40,7 +40,7 @@ class System:
 
     @property
     def version(self) -> str:
-        """Return the version of the package in the lock file, or an empty text without one."""
+        """Return the version of the package in the lock file; without a package, an empty text."""
         if self.package is None:
             return ""
         lock = ROOT / "requirements" / f"bench-{self.driver}.lock"
@@ -59,7 +59,7 @@ TOGETHER: Final = System(
     driver="waybook",
     variant="together",
 )
-#: Variants of Waybook.
+#: The two variants of Waybook.
 OWN: Final[Sequence[System]] = (WAYBOOK, TOGETHER)
 _NO_CLAIM: Final = "claim of each step, row-level security, sealed audit"
 _NO_RESULT: Final = "stored results, order of steps, row-level security, sealed audit"

@@ -37,8 +37,8 @@ def convert(export: Any) -> dict[str, object]:  # noqa: ANN401 - JSON
             "stageSlug": name,
             "stepKey": row["task_id"],
             "jobType": "EXECUTE",
-            # A task instance without a state waits. Airflow lists it only if another instance of
-            # the task has started.
+            # A task instance without a state has not started. Airflow lists it only if another
+            # instance of the task has started.
             "status": STATUSES[row["state"]] if row.get("state") else "pending",
         }
         for number, row in enumerate(instances)

@@ -20,7 +20,7 @@ STATUSES = {
     **dict.fromkeys(("Succeeded", "Skipped", "Omitted"), "completed"),
     **dict.fromkeys(("Failed", "Error"), "failed"),
 }
-#: Types of nodes that are no steps, but groups of nodes.
+#: Types of nodes that are groups of nodes, not steps.
 GROUPS = {"DAG", "Steps", "StepGroup", "TaskGroup", "Container"}
 Edges = set[tuple[str, str]]
 
@@ -69,7 +69,7 @@ def step_key(name: str, workflow: str) -> str:
 
 
 def reached(node_id: str, nodes: Any, keys: dict[str, str]) -> set[str]:  # noqa: ANN401 - JSON
-    """Return the steps that follow a node directly, or through nodes that are no steps."""
+    """Return the steps that follow a node, directly or through nodes that are not steps."""
     found = set()
     for child in nodes[node_id].get("children") or ():
         found |= {keys[child]} if child in keys else reached(child, nodes, keys)

@@ -22,7 +22,7 @@ WAITING: Final = 0.1
 WAIT_SECONDS: Final = 10
 INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
 RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
-#: Maximum number of attempts per call. An overloaded fleet refuses some calls.
+#: Maximum number of tries of a call. An overloaded fleet refuses some calls.
 MAX_ATTEMPTS: Final = 60
 
 

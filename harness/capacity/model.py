@@ -25,26 +25,26 @@ RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "capa
 #: call to the next process.
 Balancing = Literal["sticky", "alternating"]
 
-#: Bytes that a step cycle adds to the database and to the write-ahead log, with results of 100
-#: bytes and instructions of 240 bytes. This includes the full pages that PostgreSQL writes to the
-#: log after a checkpoint.
+#: Bytes that the claim and the submit of one step add to the database and to the write-ahead log,
+#: with results of 100 bytes and instructions of 240 bytes. This includes the full pages that
+#: PostgreSQL writes to the log after a checkpoint.
 DISK_BYTES: Final = 2_400
 LOG_BYTES: Final = 4_400
 #: Share of a core that a process should use on average, so that the rest is free for peaks.
 UTILIZATION: Final = 0.6
 #: Database connections in the pool of a worker process (`pool_size`). Each worker has one more for
-#: notifications, and the leader of a fleet has another one.
+#: notifications, and the worker that does the background work of a fleet has another one.
 POOL_SIZE: Final = 10
-#: Calls per step cycle: the claim, the submit, and a tenth of the creation of a plan.
+#: Calls per step: the claim, the submit, and a tenth of the creation of a plan of ten steps.
 CALLS_PER_STEP: Final = 2.1
 SECONDS_PER_DAY: Final = 86_400
-#: Rows of the table of sizes, as number of agents and steps per minute of each.
+#: Rows of the table of sizes, as number of agents and steps per minute of each agent.
 SIZES: Final = ((10, 2.0), (100, 2.0), (1_000, 1.0), (1_000, 4.0), (5_000, 1.0), (10_000, 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """CPU milliseconds of a step cycle, and a text that says where they were measured."""
+    """CPU milliseconds to claim and submit one step, and where they were measured."""
 
     server_ms: float
     database_ms: float
@@ -112,13 +112,13 @@ class Size:
 
 
 def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
-    """Return the measured costs of a step cycle, or the default costs if no file has any."""
+    """Return the measured costs of a step, or the default costs if no file has measured ones."""
     stored = json.loads(results.read_text("utf-8"))["costs"] if results.exists() else {}
     return Costs(**stored[balancing]) if balancing in stored else DEFAULT_COSTS[balancing]
 
 
 def predict(steps_per_second: float, costs: Costs, servers: int = 1) -> Size:
-    """Return the resources that this many servers need for this rate of step cycles."""
+    """Return the resources that this many servers need for this number of steps per second."""
     return Size(
         steps_per_second=steps_per_second,
         server_load=costs.fixed_server * servers + steps_per_second * costs.server_ms / 1000,

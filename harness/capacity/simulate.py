@@ -166,7 +166,7 @@ async def measure_idle(fleet: Fleet) -> tuple[float, float]:
 
 
 def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
-    """Compute the costs of a step cycle from measurements at two rates of calls.
+    """Compute the costs of claiming and submitting a step from measurements at two rates of calls.
 
     The CPU time per second is the sum of a fixed part and a part in proportion to the rate.
     """
@@ -201,7 +201,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
         f"{options.servers} servers, {options.balancing} calls; "
         "CPU milliseconds per call: measured, predicted"
     )
-    # This load is not measured; in this time, the servers prepare their SQL statements.
+    # Warm-up without a measurement, in which the servers prepare their SQL statements.
     await measure(fleet, token, base, WARM_UP_SECONDS)
     idle = await measure_idle(fleet)
     slow, fast = (Workload(base.agents, pace * base.think_seconds) for pace in CALIBRATIONS)

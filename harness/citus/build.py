@@ -54,7 +54,7 @@ def build(source: Path) -> Path:
 
 
 def _configured(option: str) -> str:
-    """Return a folder of the installed PostgreSQL, for which pg_config is asked."""
+    """Return a folder of the installed PostgreSQL, as pg_config prints it."""
     return subprocess.run(
         [PG_CONFIG, option], check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -145,8 +145,8 @@ def run_tests(only: str | None) -> bool:
     """Run the tests on the cluster; return whether they passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
     command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
-    # The tests create a directory of their own, and remove it, so remove the variable that names
-    # this one.
+    # The tests create and remove their own temporary directory, so do not pass on the variable
+    # that names the directory of this process.
     environment = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
 

@@ -108,7 +108,7 @@ class Planned(NamedTuple):
 
     @property
     def is_routed(self) -> bool:
-        """Return whether the query runs on a single node and has no subqueries of this kind."""
+        """Return whether the query runs on a single node, and no subquery runs before it."""
         return not self.refusal and self.tasks <= 1 and not self.subplans
 
 

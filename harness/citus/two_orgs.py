@@ -8,7 +8,7 @@ from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 
 ROUNDS: Final = 8
-#: Maximum number of attempts to get two orgs on different nodes. Half of the attempts succeed.
+#: Maximum number of tries to create two orgs on different nodes. Half of the tries succeed.
 MAX_ATTEMPTS: Final = 40
 NODES: Final = """
 select count(distinct p.nodeport)

@@ -17,12 +17,11 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
 #: Seconds after which an agent stops repeating a call without an answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: The same limit, after the test run has ended.
+#: Seconds after which an agent stops repeating a call if the test run has already ended.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Error codes after which an agent repeats the call, because the call had no effect, or an unknown
-#: one.
+#: Error codes after which an agent repeats the call: it had no effect, or its effect is unknown.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "DISK_FULL", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -41,7 +40,8 @@ class Workload:
     open_runs: int = 2
     #: True if agents create new plans and runs.
     makes_new: bool = True
-    #: True if agents sometimes crash, pause while they hold work, or leave a call.
+    #: True if agents sometimes crash, pause while they hold work, or close the connection before a
+    #: call is answered.
     misbehaves: bool = True
     is_over: bool = False
     #: If the holder of a step is inactive for this time, another agent retries the step.

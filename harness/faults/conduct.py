@@ -45,7 +45,7 @@ class Assignment:
     pause_seconds: float = 0.5
     #: Time after which no more faults are caused, even if not all scheduled ones have been.
     max_seconds: float = 170.0
-    #: Minimum number of acknowledged calls; after the faults, agents work until this number.
+    #: Minimum number of acknowledged calls. After the faults, agents work until it is reached.
     min_acknowledged: int = 0
     #: True if all open plans and runs are completed after the faults.
     drains: bool = True

@@ -27,7 +27,7 @@ def make_disk(disk: Path, megabytes: int | None) -> None:
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
-        # A container may not allow this. Then the fault is skipped, and the report mentions it.
+        # A container may not allow a mount. Then the disk is not filled, and the report says so.
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
     user = unprivileged_user()
     if user is not None:
@@ -50,7 +50,7 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            # This fails if PostgreSQL has used some of the free space in between.
+            # The write fails if PostgreSQL has meanwhile used some of the free space.
             with suppress(OSError):
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 

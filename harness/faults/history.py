@@ -47,7 +47,7 @@ class Outcome(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     #: The server answered that it refused the call.
     REFUSED = "refused"
-    #: The call has no answer, or none that shows whether the call took effect.
+    #: The call was not answered, or the answer does not show whether the call took effect.
     UNKNOWN = "unknown"
 
 
@@ -64,7 +64,7 @@ class Call:
     #: Time of the first request, and time of the last answer.
     sent: float = 0.0
     received: float = 0.0
-    #: Time of the request that was answered, which may be a repetition.
+    #: Time at which the answered request was sent. It may be a repetition of the first request.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -98,7 +98,7 @@ class Hung:
 
 
 class History:
-    """All tool calls of a test run, in the order of their ends; a file has them too."""
+    """All tool calls of a test run, in the order in which they ended, optionally also in a file."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
         """Create an empty history.

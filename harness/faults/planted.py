@@ -28,7 +28,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """Bug, with edits of the source that plant it, and with checkers of which one must find it."""
+    """Bug: edits of the source that plant it, and checkers, of which at least one must find it."""
 
     name: str
     caught_by: frozenset[str]

@@ -30,7 +30,7 @@ ROUNDS: Final = (
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
-#: Pause of an agent, which so makes about one call per second.
+#: Pause of an agent between calls, so that it makes about one call per second.
 LOAD_PAUSE_SECONDS: Final = 1.0
 WARM_UP_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.5

@@ -145,7 +145,7 @@ async def read_rows(cluster: Cluster) -> Rows:
 
 
 def slim(details: Body) -> Body:
-    """Return the used details of an audit entry, to save memory."""
+    """Return only the details of an audit entry that the checkers read, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
         for change in (change.as_json() for change in changes_of(details))

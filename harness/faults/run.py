@@ -29,7 +29,7 @@ LONG_DISK_MEGABYTES: Final = 3_072
 #: Minimum number of faults of each kind in a long run.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
-#: Maximum number of attempts to find a planted bug, each with other random numbers.
+#: Maximum number of test runs to find a planted bug, each with another seed.
 PLANTED_ROUNDS: Final = 3
 
 

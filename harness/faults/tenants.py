@@ -43,7 +43,7 @@ class Tenant:
     #: Text that occurs only in the data of this org.
     canary: str
     tokens: dict[str, str]
-    #: Ids of the org's plans, and of its runs; those that an agent saw closed are removed.
+    #: Ids of the org's plans, and of its runs, without those that an agent has seen to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
     #: For each last heartbeat of a step, the time at which an agent first saw it; the keys are step

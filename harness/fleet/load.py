@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from faults.wire import HTTP_OK, Address, Broken, Overdue, Wire
 
-#: Timeout of one attempt of a call, and maximum number of attempts.
+#: Timeout of one request for a call, and maximum number of requests for a call.
 ATTEMPT_SECONDS: Final = 20.0
 MAX_ATTEMPTS: Final = 20
 STEPS: Final = 10
@@ -26,9 +26,9 @@ class Phase:
 
     name: str
     calls: int = 0
-    #: Number of attempts without a usable answer, by cause.
+    #: Number of requests without a usable answer, by cause.
     failed_attempts: dict[str, int] = field(default_factory=dict)
-    #: Number of calls that succeeded after a failed attempt, and of calls that never succeeded.
+    #: Number of calls that succeeded after a failed request, and of calls that never succeeded.
     healed: int = 0
     lost: int = 0
     seconds: list[float] = field(default_factory=list)

@@ -64,7 +64,7 @@ def compile_version(source: Path) -> None:
 
 @contextmanager
 def older_version(named: str) -> Iterator[Path]:
-    """Yield the `src` folder of the first version, from a folder or from a commit."""
+    """Yield the `src` folder of the version to start with, from a folder or from a commit."""
     if Path(named).is_dir():
         yield Path(named).resolve()
         return
@@ -81,7 +81,7 @@ def older_version(named: str) -> Iterator[Path]:
 
 
 async def make_token(fleet: Fleet) -> str:
-    """Create a user with a token, by the version of Waybook that created the database."""
+    """Create a user with a token, with the version of Waybook that created the database."""
     source = fleet.variant.first_source
     await fleet.command(source, "user", "add", "ann", *SCOPES)
     words = ("token", "add", "ann", "--label", "fleet", *SCOPES, "--json")

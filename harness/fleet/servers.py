@@ -278,7 +278,7 @@ async def _start_database(fleet: Fleet) -> None:
 
 
 async def create_database(fleet: Fleet, maintenance: str) -> None:
-    """Create the roles and a migrated database, by the DSN of a superuser."""
+    """Create the roles and a migrated database, with the DSN of a superuser."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

@@ -81,7 +81,7 @@ class Patroni:
         await self.etcd.stop(signal.SIGKILL)
 
     async def members(self) -> list[dict[str, Any]]:
-        """Return the state of all nodes, for which one of them is asked."""
+        """Return the state of all nodes, as the first node that answers reports it."""
         for name in NODES:
             with contextlib.suppress(OSError, ValueError):
                 text = await asyncio.to_thread(self._request, name, "GET", "cluster", None)

@@ -41,7 +41,7 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors of secrets that are turned off, because they take every hash and id for a secret.
+#: Detectors of secrets that are turned off, because they report every hash and id as a secret.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 

@@ -59,8 +59,8 @@ def _install_python(client: Client, folder: Path) -> None:
 def _install_npm(client: Client, folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(client.lock.parent / name, folder)
-    # Do not run install scripts: no client needs them, and they may download code that is not
-    # pinned.
+    # Do not run install scripts: the clients work without them, and they may download code that is
+    # not pinned.
     options = ["--ignore-scripts", "--no-audit", "--no-fund"]
     _run([NODE / "bin/node", NPM, "ci", *options, "--prefix", folder])
 

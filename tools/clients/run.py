@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def trial(self) -> str:
-        """Return the name of the test, which its plan has too."""
+        """Return the name of the test, which is also the name of its plan."""
         return f"{self.client}-{self.transport}"
 
 
@@ -161,7 +161,7 @@ def _run_bounded(
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the processes that a client has started and not ended."""
+    """Kill the processes that a client has started and that still run."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -24,7 +24,7 @@ WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
 MAX_START_SECONDS: Final = 120
 MAX_COMMAND_SECONDS: Final = 120
 #: Changes that the audit of a completed plan must contain, as kind of row, field and new value. The
-#: keys are messages for missing changes.
+#: keys are the messages to print if these changes are missing.
 FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "no condition fired": ("condition", "outcome", "fired"),
     "no step was skipped": ("step", "status", "skipped"),

@@ -15,7 +15,8 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
 
-#: Pattern for the table of vectors, which exists only on servers with pgvector.
+#: Pattern for the definition of the table `passage_vector`, which exists only on servers with
+#: pgvector.
 _VECTOR_TABLE = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
 
 Rows: TypeAlias = list[tuple[Any, ...]]

@@ -23,7 +23,7 @@ MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each measure with its number of hits, its total, its share and its limit."""
+    """Print each measure with its number of hits, number of checked items, share and limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0

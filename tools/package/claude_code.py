@@ -54,7 +54,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return a message for each difference of the plan from a completed one."""
+    """Return a message for each way in which the plan differs from a completed one."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]

@@ -45,7 +45,7 @@ class Reference(NamedTuple):
 
     @property
     def has_org_condition(self) -> bool:
-        """Return whether the query compares the table's `org_id`, with a parameter or a table."""
+        """Return whether the query compares the table's `org_id` with another value."""
         return any(names & self._own_names for names in _compared_names(self.scope))
 
     @property

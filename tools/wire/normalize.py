@@ -50,7 +50,7 @@ PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Normalizer, which replaces values that differ between runs by placeholders with numbers.
+    """Normalizer that replaces values that differ between runs by numbered placeholders.
 
     The numbers follow the order of first appearance, and equal values get the same placeholder.
     """

@@ -94,7 +94,7 @@ def _remove_measurements(name: str, text: str) -> str:
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
-    # The slowest tools come first on this page, so the order differs between runs.
+    # This page shows the slowest tools first, so the order of its lines differs between runs.
     return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
 
 

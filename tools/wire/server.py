@@ -72,7 +72,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return environment variables for all processes, of which few come from this process."""
+        """Return environment variables for all processes; few of them come from this process."""
         inherited = {
             k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}
         }
