@@ -31,7 +31,7 @@ insert into org (org_id, slug) values (%(org)s, %(slug)s);
 copy text_pool (n, kind, title, body) from stdin
 
 -- name: words
--- The column of `passage` has the same expression, except for the org.
+-- The column `words` of `passage` is computed in the same way, but also contains the org.
 alter table text_pool add column words tsvector;
 update text_pool
    set words = setweight(to_tsvector('english', title), 'A')
@@ -59,7 +59,7 @@ from stdin (format binary)
 copy passage_vector (org_id, subject_id, part, model, embedding) from stdin (format binary)
 
 -- name: artifacts
--- Searches read no artifacts. The benchmark reads these to measure a read of one passage by key.
+-- Searches read no artifacts, but the benchmark measures a read of one passage by key, which does.
 insert into artifact (org_id, id, kind, title, content, created_at, created_by, audit_seq,
                       audit_hash)
 select org_id, subject_id, kind, title, to_json(body), created_at, 'ann', 0, ''

@@ -100,13 +100,13 @@ PERFORMANCE: Final = (
         "Time to list open plans in the same org", "list_active_plans", "1,000,000 plans", "{} ms"
     ),
     Figure(
-        "Quality of search (nDCG@10) on the set Cranfield, compared with the better of two BM25",
+        "Quality of search (nDCG@10) on Cranfield, compared with the better of two BM25 rankings",
         "Cranfield, nDCG@10, fused : BM25, k1 1.5, b 0.75",
         "value",
         "{} times as good",
     ),
     Figure(
-        "Quality of search (nDCG@10) on the set LoCoMo, compared with the better of two BM25",
+        "Quality of search (nDCG@10) on LoCoMo, compared with the better of two BM25 rankings",
         "LoCoMo, nDCG@10, fused : BM25, k1 0.9, b 0.4",
         "value",
         "{} times as good",

@@ -135,7 +135,7 @@ CLIENTS: Final[Sequence[Client]] = (
         "dspy",
         "DSPy",
         "dspy",
-        remarks="`ReActV2`, with a model of which DSPy knows that it calls tools. "
+        remarks="`ReActV2`, with a model that DSPy knows to support tool calls. "
         "Declares every argument as required, like smolagents.",
     ),
     Client(
