@@ -1,9 +1,9 @@
-"""Cost of a job cycle (claim and submit) of runs, compared with a step cycle of plans.
+"""Cost of claiming and submitting a job of a run, compared with a step of a plan.
 
-Both cycles run through the dispatcher in this process, on the same embedded server. The jobs belong
-to a stage with many jobs (the wide stage): every job reads a document from the first stage and
-writes one document. Each measurement uses new runs. CPU time is the sum of user and system time, of
-this process and of the processes of the server.
+Both kinds of cycles (claim and submit) run through the dispatcher in this process, on the same
+embedded server. The jobs belong to a stage with many jobs (the wide stage): every job reads a
+document from the first stage and writes one document. Each measurement uses new runs. CPU time is
+the sum of user and system time, of this process and of the processes of the server.
 
     python benchmarks/job_cycle.py [--cycles 640] [--rounds 3]
 """

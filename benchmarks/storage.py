@@ -25,7 +25,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.settings_reading import read_settings
 
-#: Maximum bytes per cycle, in the write-ahead log and on disk.
+#: Maximum bytes to claim and submit a step, in the write-ahead log and on disk.
 MAX_WAL_BYTES = 6_700
 MAX_DISK_BYTES = 4_500
 

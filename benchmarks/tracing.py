@@ -1,4 +1,4 @@
-"""CPU time of step cycles with tracing off, with a tenth of the calls traced, and with all.
+"""CPU time to claim and submit a step, with tracing off, with a tenth of the calls traced, or all.
 
 The modes run in turn on the same server, with 16 concurrent workers. They are compared with code
 without hooks: the methods that look for a tracer are replaced by methods that do not. Spans are

@@ -20,7 +20,7 @@ class Target(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Cycles or requests per second, and CPU milliseconds per cycle or request."""
+    """Steps or requests per second, and CPU milliseconds per step or request."""
 
     rate: float
     python: float
@@ -30,7 +30,7 @@ class Measured(NamedTuple):
     callers: float
 
     def share(self, cpu_ms: float) -> float:
-        """Return a CPU time per cycle as a percentage of all CPU time of the machine."""
+        """Return a CPU time per step or request as a percentage of all CPU time of the machine."""
         return cpu_ms * self.rate / 10 / CORES
 
 
@@ -58,7 +58,7 @@ def read_usage(processes: Sequence[int], postmaster: int) -> Usage:
 
 
 def usage_per_cycle(before: Usage, after: Usage, cycles: int) -> Measured:
-    """Return the rate and the CPU time per cycle from one reading to another."""
+    """Return the rate and the CPU time per step or request between two readings."""
     per_cycle = 1000 / cycles
     servers = [b - a for a, b in zip(before.servers, after.servers, strict=True)]
     return Measured(

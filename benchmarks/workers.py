@@ -1,13 +1,13 @@
-"""Rate and CPU time of step cycles with one and with two server processes, over MCP and HTTP.
+"""Rate and CPU time of claiming and submitting steps with one and with two server processes.
 
-Three set-ups use one database and are measured in turn: a server with one worker, a server with two
-workers, and two servers with one worker each. In the last, each agent alternates between the
-servers with every call, as behind a load balancer. With two workers, a connection stays with the
-worker that accepted it, so all calls on a plan reach the process that has the plan in its cache.
-With alternating calls, every call reaches a process whose copy of the plan is out of date. Every
-call has a token. Concurrent calls of one process share messages to PostgreSQL. Each of two
-processes has fewer concurrent calls and therefore sends more messages per call, so alternating
-calls are also compared with two workers.
+Agents call the servers over MCP and HTTP. Three set-ups use one database and are measured in turn:
+a server with one worker, a server with two workers, and two servers with one worker each. In the
+last, each agent alternates between the servers with every call, as behind a load balancer. With two
+workers, a connection stays with the worker that accepted it, so all calls on a plan reach the
+process that has the plan in its cache. With alternating calls, every call reaches a process whose
+copy of the plan is out of date. Every call has a token. Concurrent calls of one process share
+messages to PostgreSQL. Each of two processes has fewer concurrent calls and therefore sends more
+messages per call, so alternating calls are also compared with two workers.
 
 PostgreSQL and the callers share the cores of the machine with the servers, so the ratio of the
 rates depends on the machine. The CPU time of the busiest process does not: its inverse is the
@@ -67,7 +67,7 @@ ALTERNATING_GOAL: Final = 1.3
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: Results of all rounds, by `row_name`.
+#: Results of all rounds; the keys are those of `row_name`.
 Results: TypeAlias = dict[str, list[Measured]]
 
 

@@ -57,7 +57,7 @@ LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-#: Number of bytes of which the position of the first row is a multiple.
+#: The position of the first row in the file is a multiple of this number of bytes.
 ALIGNMENT_BYTES = 4096
 
 

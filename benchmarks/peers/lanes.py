@@ -27,8 +27,8 @@ STEPS = 10
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 
-#: Function that creates the plans of a round, and returns the work of each lane. Its arguments are
-#: the number of the round, and the number of plans per lane.
+#: Function that creates the plans of a round, and returns the work of each lane (worker). Its
+#: arguments are the number of the round, and the number of plans per lane.
 Prepare: TypeAlias = Callable[[int, int], Awaitable[Sequence[Awaitable[object]]]]
 #: Function that returns how many steps are not completed after a round.
 CountOpen: TypeAlias = Callable[[], Awaitable[int]]
@@ -37,7 +37,7 @@ CountOpen: TypeAlias = Callable[[], Awaitable[int]]
 async def serve(prepare: Prepare, count_open: CountOpen | None = None) -> None:
     """Run a round for each request, until `run.py` closes standard input.
 
-    If lanes do not check their results themselves, `count_open` checks that all steps are
+    If the lanes (workers) do not check their results, `count_open` checks that all steps are
     completed.
     """
     is_warm = False

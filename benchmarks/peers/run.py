@@ -41,7 +41,7 @@ OFFLINE = {
 }
 
 
-#: Number of plans per lane in the warm-up.
+#: Number of plans of each concurrent worker in the warm-up.
 WARM_UP_PLANS = 2
 #: Seconds after which a driver that has not ended is killed.
 MAX_END_SECONDS = 20.0

@@ -121,7 +121,7 @@ def check_sample(place: ServerDatabase) -> None:
 
 
 def check_refusal(place: ServerDatabase) -> None:
-    """Check that the error names the refused migration, and that no statement of it had effect."""
+    """Check that the error names the refused migration, and that its statements had no effect."""
     schema = dump(place.owner_dsn)
     expected = r"9999_refused cannot run on a distributed database"
     for statement in REFUSED:

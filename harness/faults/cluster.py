@@ -150,7 +150,7 @@ class Cluster:
         return {"LD_PRELOAD": str(FAKETIME[0]), **shifted}
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
-        """Send a command about a connection of a server to the proxy; wait until it is done."""
+        """Send the proxy a command for the connections of a server; wait until it is executed."""
         assert self.proxy is not None
         assert self.proxy.stdin is not None
         assert self.proxy.stdout is not None

@@ -137,7 +137,7 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 
 
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
-    """Return the plans for which the number of stored results is not that of acknowledged ones."""
+    """Return the plans that have more or fewer stored results than acknowledged results."""
     # `load.completed` has only completed plans. For other plans, the expected number of results is
     # that of their audit entries.
     rows = await fleet.sql(

@@ -106,7 +106,7 @@ class Client:
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Return whether the MCP servers have ended, whose ids the state files contain."""
+        """Return whether the MCP servers whose process ids are in the state files have ended."""
         states = (self.data_dir / "conversations").glob("*.json")
         pids = [json.loads(path.read_text("utf-8"))["process"] for path in states]
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)

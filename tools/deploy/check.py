@@ -104,7 +104,7 @@ def check_chart() -> None:
 
 
 def secret_values(values: Mapping[str, object], path: str = "") -> Iterator[str]:
-    """Yield the names of chart values that contain a secret, and not the name of a secret."""
+    """Yield the names of chart values that hold a secret itself, not the name of a secret."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from secret_values(value, f"{path}{name}.")

@@ -98,7 +98,7 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """Error that the tools or results of the client do not let the scripted model continue."""
+    """The tools or results that the client sent do not let the scripted model continue."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
