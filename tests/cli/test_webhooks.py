@@ -122,7 +122,7 @@ def test_webhooks_test_command_fails_without_webhook_url(terminal: Terminal) -> 
         ("SECRET", "", "needs a webhook_secret"),
         ("SECRET", "hush", "whsec_"),
         ("EVENTS", "plan.completed, plan.gone", "no event 'plan.gone'"),
-        ("TEMPLATES_DIR", "/nowhere", "there is no /nowhere"),
+        ("FORMAT", "slack:/nowhere", "there is no folder /nowhere"),
     ],
 )
 def test_doctor_command_fails_for_invalid_webhook_settings(
