@@ -1,4 +1,4 @@
-"""Background loops, which continue after errors, and end only when they are canceled."""
+"""Background loops continue after errors, and end only when they are canceled."""
 
 import asyncio
 import logging

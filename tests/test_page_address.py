@@ -1,4 +1,4 @@
-"""Address of the dashboard: one process per data directory serves it, and records its URL there."""
+"""One process per data directory serves the dashboard, and records its URL in the directory."""
 
 import json
 import stat
@@ -38,7 +38,7 @@ def make_claim(settings: Settings) -> Iterator[Callable[[], PageClaim]]:
         claim.close()
 
 
-def test_only_a_single_process_can_serve_the_dashboard(
+def test_a_single_process_at_a_time_can_serve_the_dashboard(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second = make_claim(), make_claim()
@@ -50,7 +50,7 @@ def test_only_a_single_process_can_serve_the_dashboard(
     assert second.try_take()
 
 
-def test_base_url_is_recorded_url_while_process_serves_the_dashboard(
+def test_base_url_is_the_recorded_url_while_a_process_serves_dashboard(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()

@@ -1,4 +1,4 @@
-"""Redaction, which masks texts that look like secrets, and leaves other texts unchanged."""
+"""Redaction masks texts that look like secrets, and leaves other texts unchanged."""
 
 import string
 import time

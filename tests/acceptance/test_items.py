@@ -1,4 +1,4 @@
-"""Workflow with a job for each item of a list: agents read thirty contracts and sum them up."""
+"""Workflow with a job for each item of a list: agents read and summarize thirty contracts."""
 
 import asyncio
 from collections import Counter
@@ -46,7 +46,7 @@ async def work(
     return job
 
 
-async def test_thirty_contracts_are_read_by_each_model_and_summed_up_once(
+async def test_thirty_contracts_are_read_by_each_model_and_summarized_once(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     await add_contracts(agent)

@@ -1,4 +1,4 @@
-"""Processes killed during a call: committed changes survive, others leave no rows."""
+"""Processes killed during a call: committed changes survive, uncommitted ones leave no rows."""
 
 import json
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ asyncio.run(main())
 def open_worker(
     world: OrgEnv, moment: str, tool: str, **arguments: object
 ) -> Iterator[PreloadedProcess]:
-    """Start a process that calls a tool and stops at `moment`; kill it at the end."""
+    """Start a process that calls a tool and pauses at `moment`; kill it at the end."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     with crashing_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:

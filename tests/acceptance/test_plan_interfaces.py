@@ -1,4 +1,4 @@
-"""Figures of a plan, which must be the same in tools, lists, plan page, terminal and exports."""
+"""The figures of a plan must be the same in tools, lists, plan page, terminal and exports."""
 
 import io
 import re

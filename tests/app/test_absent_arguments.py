@@ -37,7 +37,7 @@ def test_blank_text_in_nested_object_is_treated_as_absent(blank: str) -> None:
         ("draw_map", "seen"),
     ],
 )
-def test_blank_argument_for_enum_time_or_json_counts_as_absent(
+def test_blank_argument_of_type_enum_time_or_json_counts_as_absent(
     tool: str, name: str, blank: str
 ) -> None:
     sent = parse_or_reject(tool, {name: blank})
@@ -98,7 +98,7 @@ def test_blank_text_of_required_argument_is_replaced_by_placeholder(blank: str) 
     assert (parsed["kind"], parsed["title"], parsed["tags"]) == (BLANK, BLANK, [BLANK])
 
 
-def test_error_for_empty_step_instructions_names_path_of_the_field() -> None:
+def test_error_for_empty_step_instructions_contains_path_of_the_field() -> None:
     plan = {**PLAN, "steps": [{**STEP, "instructions": ""}]}
     with pytest.raises(InvalidInput, match=r"^steps\.0\.instructions: must"):
         parse("create_research_plan", plan)

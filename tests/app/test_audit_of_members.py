@@ -1,4 +1,4 @@
-"""Audit entries about users and tokens, which only administrators can read."""
+"""Only administrators can read audit entries about users and tokens."""
 
 from dataclasses import replace
 

@@ -41,7 +41,7 @@ async def test_completed_by_field_names_the_user_that_submitted_the_result(world
     ] * 2
 
 
-async def test_approval_completes_step_in_the_name_of_the_review_requester(world: OrgEnv) -> None:
+async def test_approved_step_is_shown_as_completed_by_the_review_requester(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
@@ -54,7 +54,7 @@ async def test_approval_completes_step_in_the_name_of_the_review_requester(world
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_step_formatting_notes_name_user_that_completed_the_step(world: OrgEnv) -> None:
+async def test_step_formatting_notes_contain_user_that_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

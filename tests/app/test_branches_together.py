@@ -12,7 +12,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition with this action that is always true, or always false without `holds`."""
+    """Return a condition with this action, which is always true if `holds`, otherwise false."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),

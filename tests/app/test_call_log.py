@@ -1,4 +1,4 @@
-"""Log of tool calls, which contains every call except `ping`, unless the log's queue is full."""
+"""The log of tool calls contains every call except `ping`, unless the log's queue is full."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Tool calls that need much CPU time, which run in a thread so that other calls are not delayed."""
+"""Tool calls that need much CPU time run in a thread, so that they do not delay other calls."""
 
 import asyncio
 import threading

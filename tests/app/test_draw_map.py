@@ -37,7 +37,7 @@ async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
     assert drawing["next"]["tool"] == "get_plan_status"
 
 
-async def test_draw_map_shows_inactive_step_as_stalled_without_audit_entry(
+async def test_draw_map_shows_a_stalled_step_but_writes_no_audit_entry(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

@@ -55,7 +55,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_extract_data_drops_structured_output_that_the_endpoint_rejects(
+async def test_extract_data_retries_without_rejected_structured_output_option(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))

@@ -1,4 +1,4 @@
-"""Ids of another org's records, which get the same answers as ids that do not exist."""
+"""Ids of another org's records get the same answers as ids that do not exist."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Names of sessions, idempotency keys, workflows and cursors, which have effect in one org only."""
+"""Names of sessions, idempotency keys, workflows and cursors have an effect in one org only."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Repeated calls, which take effect only once."""
+"""Repeated calls take effect only once."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Large maps, which are drawn outside the event loop, one at a time per org."""
+"""Large maps are drawn outside the event loop, one at a time per org."""
 
 import asyncio
 import threading

@@ -164,7 +164,7 @@ WRONG: list[tuple[Body, str]] = [
 
 
 @pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
-async def test_error_for_malformed_modification_names_the_wrong_fields(
+async def test_error_for_malformed_modification_lists_the_malformed_fields(
     agent: AgentClient, modification: Body, said: str
 ) -> None:
     plan = await agent.plan()
@@ -195,7 +195,7 @@ async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, B
     return plan, taken
 
 
-async def test_result_names_the_revision_of_instructions_that_holder_read(
+async def test_result_shows_the_instruction_version_that_the_holder_read(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan, taken = await _changed_while_held(agent, "other")

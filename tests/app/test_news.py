@@ -1,4 +1,4 @@
-"""Change events, which are published if and only if a plan or run changes."""
+"""Change events are published if and only if a plan or run changes."""
 
 from collections.abc import AsyncIterator
 

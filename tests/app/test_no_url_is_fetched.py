@@ -1,4 +1,4 @@
-"""URLs in stored texts, which the server never fetches."""
+"""The server never fetches URLs from stored texts."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Users with the same session name, who never get the same step or job."""
+"""Users with the same session name never get the same step or job."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Documents made from outdated versions of other documents, which can be regenerated."""
+"""Documents made from outdated versions of other documents can be regenerated."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ from waybook.plan.model import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_overview_marks_a_count_that_reached_the_limit_as_minimum(
+async def test_overview_shows_a_count_at_the_limit_as_a_minimum(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)

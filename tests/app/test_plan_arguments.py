@@ -1,4 +1,4 @@
-"""Exported arguments of `create_research_plan`, which recreate a plan and its conditions."""
+"""Exported arguments of `create_research_plan` recreate a plan and its conditions."""
 
 from dataclasses import replace
 

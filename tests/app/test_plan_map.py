@@ -1,4 +1,4 @@
-"""Map and report of a plan, which show it like a run with one stage."""
+"""The map and the report of a plan show the plan like a run with one stage."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Passages whose indexing breaks the connection: they are skipped for a day, and reported."""
+"""Passages of texts whose indexing breaks the database connection are skipped for a day."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Random calls that fit the published schemas and cause no argument error or internal error."""
+"""Random calls that fit the published schemas must cause no argument or internal error."""
 
 import os
 from collections import Counter

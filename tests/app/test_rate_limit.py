@@ -55,7 +55,7 @@ def test_rate_limit_admits_call_after_the_retry_delay(
 
 
 @given(RATES, BURSTS, TIMES)
-def test_rate_limit_admits_exactly_the_burst_of_calls_at_once(
+def test_rate_limit_admits_a_full_burst_of_calls_and_no_more(
     rate: int, burst: int, now: int
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -143,7 +143,7 @@ async def test_call_over_rate_limit_is_refused_with_retry_after(limited: Limited
 
 
 @ON_POSTGRES_18
-async def test_large_reply_consumes_several_rate_limit_tokens(agent: AgentClient) -> None:
+async def test_large_reply_counts_as_several_calls_for_the_rate_limit(agent: AgentClient) -> None:
     long = {"kind": "note", "title": "Long", "content": "x" * 100_000}
     stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
     reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
@@ -152,7 +152,9 @@ async def test_large_reply_consumes_several_rate_limit_tokens(agent: AgentClient
 
 
 @ON_POSTGRES_18
-async def test_expensive_condition_consumes_several_rate_limit_tokens(agent: AgentClient) -> None:
+async def test_expensive_condition_counts_as_several_calls_for_rate_limit(
+    agent: AgentClient,
+) -> None:
     expensive = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     condition = branch_condition(1, expensive, "continue")
     plan = await agent.plan(1, branchingConditions=[condition])

@@ -1,4 +1,4 @@
-"""Maximum size of replies, which no stored data can exceed."""
+"""No stored data can make a reply larger than the maximum size of replies."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

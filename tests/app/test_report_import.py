@@ -1,4 +1,4 @@
-"""Import of Markdown reports, which restores the steps of the plan."""
+"""The import of a Markdown report restores the steps of the plan."""
 
 from datetime import UTC, datetime
 

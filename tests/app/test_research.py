@@ -357,7 +357,7 @@ async def test_late_result_can_be_searched_after_background_indexing(world: OrgE
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_stored_since_the_last_time(
+async def test_background_indexing_includes_results_stored_after_earlier_rounds(
     world: OrgEnv,
 ) -> None:
     services, agent = world.dispatcher.services, world.agent

@@ -1,4 +1,4 @@
-"""Advice in errors: when to retry the refused call, and which arguments to change before."""
+"""Advice in errors: when to retry the refused call, and which arguments to change first."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ def test_retry_advice_in_error_names_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_error_of_write_without_idempotency_key_suggests_a_read_call(tool: str) -> None:
+def test_failed_write_call_without_idempotency_key_suggests_a_read_call(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
@@ -46,7 +46,7 @@ def test_error_of_write_without_idempotency_key_suggests_a_read_call(tool: str) 
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-def test_error_of_write_with_blank_idempotency_key_suggests_no_retry(key: str | None) -> None:
+def test_failed_write_call_with_blank_idempotency_key_suggests_no_retry(key: str | None) -> None:
     call = retry_call(Unavailable(), TOOLS["create_research_plan"], {"idempotencyKey": key})
     assert call is not None
     assert call.tool == "list_active_plans"
@@ -71,7 +71,7 @@ def error_kinds(kind: type[WaybookError] = WaybookError) -> Iterator[type[Wayboo
 
 @pytest.mark.parametrize("tool", ["get_next_step", "get_next_job"])
 @pytest.mark.parametrize("kind", [*error_kinds()], ids=lambda kind: kind.__name__)
-def test_every_error_suggests_a_call_or_says_no_call_helps(
+def test_every_error_suggests_a_call_or_says_that_no_call_helps(
     kind: type[WaybookError], tool: str
 ) -> None:
     error = kind(old="a", new="b") if kind is InvalidTransition else kind()

@@ -1,4 +1,4 @@
-"""Webhook reminders of overdue reviews: one for each review, which stays undecided."""
+"""An overdue review gets one reminder by webhook, which does not decide the review."""
 
 import asyncio
 from dataclasses import replace

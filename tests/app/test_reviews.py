@@ -40,7 +40,9 @@ async def test_request_user_review_pauses_step_and_plan(world: OrgEnv, agent: Ag
     assert (last.event, json.loads(last.details)["action"]) == ("user_reviewed", "review_requested")
 
 
-async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(agent: AgentClient) -> None:
+async def test_modify_decision_adds_feedback_to_step_and_increases_attempt(
+    agent: AgentClient,
+) -> None:
     plan, taken = await under_review(agent)
     reply = await decide(agent, plan, "modify", feedback="Add sources.")
     assert (reply["stepStatus"], reply["planStatus"]) == ("in_progress", "executing")

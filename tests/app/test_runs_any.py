@@ -1,4 +1,4 @@
-"""Random workflows with unreliable agents, whose runs have exactly the expected jobs.
+"""Runs of random workflows have exactly the expected jobs, even with unreliable agents.
 
 Definitions, models and failures are random. Every report during the run is checked, and at the end
 the audit is compared with the rows.
@@ -77,7 +77,7 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Check that the run's report is valid, also compared with the previous report."""
+        """Check that the run's report is valid and consistent with the previous report."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report

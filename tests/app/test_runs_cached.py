@@ -185,7 +185,7 @@ async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: Agen
 
 
 @pytest.mark.parametrize("length", [10, 8_500, 20_000])
-async def test_shortcut_for_short_texts_gives_the_same_job_context(
+async def test_job_context_is_the_same_without_the_shortcut_for_short_texts(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

@@ -13,7 +13,7 @@ from waybook.app.request import definition_cache
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Return a workflow definition with a single step, which is in a single stage."""
+    """Return a workflow definition with a single stage, which has a single step."""
     return make_definition("views", make_stage("views", make_recipe_step("view", prompt=prompt)))
 
 
@@ -201,7 +201,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: AgentClient) -> None:
-    """If joined by a slash, some pairs of names are equal: (`a`, `b/c`) and (`a/b`, `c`)."""
+    """Joined by a slash, the pairs (`a`, `b/c`) and (`a/b`, `c`) would become the same text."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))

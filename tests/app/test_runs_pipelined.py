@@ -79,7 +79,7 @@ def start(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
 
 
 def claims(agent: AgentClient, run: Body) -> list[asyncio.Task[Answer]]:
-    """Start the claims of several sessions; after the message of the first, the others are sent."""
+    """Start a claim for each of several sessions; the first claim sends the delayed message."""
     return start(
         *(
             agent.ask(
@@ -216,7 +216,7 @@ async def test_run_canceled_by_another_process_hands_out_no_more_jobs(
 async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The cached run does not contain yet that the other process has raised the attempt."""
+    """The other process has increased the attempt, but the cached run has the old attempt."""
     job = await agent.job(run, sessionId="slow")
 
     async def take_over(_: DbConnection, send: Send) -> Results:

@@ -1,4 +1,4 @@
-"""Rendering of documents by the server, which does not block other work."""
+"""The server renders documents without blocking other work."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ async def test_rendered_document_is_available_and_has_no_scripts(
     assert "<em>you</em>" in html
 
 
-async def test_render_template_can_use_run_stage_step_and_document(
+async def test_render_template_can_use_data_of_run_stage_step_and_document(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     template = (

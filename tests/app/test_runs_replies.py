@@ -137,7 +137,9 @@ async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> 
     return run
 
 
-async def test_job_reply_cuts_long_inputs_and_names_call_for_rest(agent: AgentClient) -> None:
+async def test_job_reply_cuts_long_inputs_and_names_the_call_for_the_rest(
+    agent: AgentClient,
+) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
     by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
@@ -154,7 +156,9 @@ async def test_job_reply_cuts_long_inputs_and_names_call_for_rest(agent: AgentCl
     assert sum(shares.values()) > 40_000
 
 
-async def test_job_reply_cuts_long_prompt_and_names_call_for_rest(agent: AgentClient) -> None:
+async def test_job_reply_cuts_a_long_prompt_and_names_the_call_for_the_rest(
+    agent: AgentClient,
+) -> None:
     text = "☃" * 60_000
     run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
@@ -332,7 +336,7 @@ async def test_get_run_progress_without_detail_returns_only_the_expected_fields(
     assert short["stages"][0]["steps"] == [{"stepKey": "scope", "status": "completed"}]
 
 
-async def test_progress_of_run_that_awaits_feedback_names_the_stage(agent: AgentClient) -> None:
+async def test_get_run_progress_returns_the_stage_that_awaits_feedback(agent: AgentClient) -> None:
     run = await agent.run()
     waits = await agent.work_off(run)
     for detail in (True, False):

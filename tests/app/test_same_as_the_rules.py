@@ -226,8 +226,8 @@ class SameAsTheRules(RulesComparison):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # The plan `copied` lacks its conditions. If there are any, the following calls are made on
-        # the original plan.
+        # The object `copied` lacks the conditions of the plan. If the plan has conditions, the
+        # following calls are made on the original plan.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:
@@ -235,7 +235,7 @@ class SameAsTheRules(RulesComparison):
 
     @rule()
     def swap_processes(self) -> None:
-        """Let each of the two server processes receive the calls that the other received so far."""
+        """From now on, send the calls of each process to the other of the two processes."""
         self.are_swapped = not self.are_swapped
 
     @rule()

@@ -103,7 +103,7 @@ async def make_review(asker: AgentClient) -> Body:
     return plan
 
 
-async def test_review_policy_relayed_lets_an_agent_submit_a_decision(world: OrgEnv) -> None:
+async def test_agent_can_submit_a_decision_if_review_policy_is_relayed(world: OrgEnv) -> None:
     agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await make_review(agent)
     reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
@@ -120,7 +120,7 @@ async def test_review_policy_relayed_lets_an_agent_submit_a_decision(world: OrgE
     ],
     ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
 )
-async def test_review_policy_human_refuses_a_decision_by_an_agent(
+async def test_decision_by_an_agent_is_refused_if_review_policy_is_human(
     world: OrgEnv, scopes: list[Scope], credential: str
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -140,7 +140,7 @@ async def test_review_policy_human_refuses_a_decision_by_an_agent(
 
 
 @pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
-async def test_review_policy_human_accepts_a_decision_by_a_person(
+async def test_decision_by_a_person_is_accepted_if_review_policy_is_human(
     world: OrgEnv, channel: Channel
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -153,7 +153,7 @@ async def test_review_policy_human_accepts_a_decision_by_a_person(
     assert json.loads(last.details)["decidedAs"] == "session:9"
 
 
-async def test_review_policy_human_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
+async def test_stage_feedback_requires_review_scope_if_policy_is_human(world: OrgEnv) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
     run = await worker.run()

@@ -70,7 +70,7 @@ async def test_secret_with_org_code_of_another_org_is_refused(world: OrgEnv) -> 
 
 
 async def test_secret_without_org_code_is_accepted(world: OrgEnv) -> None:
-    """In a cluster, the server searches all nodes for the org of such a secret."""
+    """In a cluster, the server searches all nodes for a secret without an org code."""
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = without_org((await make_token(world.agent)).secret)
     session = without_org(await start_by_token(services, token))

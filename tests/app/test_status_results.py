@@ -1,4 +1,4 @@
-"""Results in replies of `get_plan_status`, which are cut if the reply would be too large."""
+"""Results in replies of `get_plan_status` are cut if the reply would be too large."""
 
 import json
 

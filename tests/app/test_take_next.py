@@ -46,7 +46,7 @@ async def test_submit_with_take_next_returns_a_step_added_by_condition(agent: Ag
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_process_without_the_plan_in_cache_repeats_steps_unchanged(
+async def test_process_without_the_plan_in_cache_copies_the_repeated_steps(
     agent: AgentClient,
 ) -> None:
     condition = branch_condition(2, "result == 'again'", "repeat", fromStepOrder=1, max=2)
@@ -60,7 +60,7 @@ async def test_process_without_the_plan_in_cache_repeats_steps_unchanged(
     assert (last["instructions"], last["stepOrder"]) == ("Look up 2.", 4)
 
 
-async def test_review_policy_human_requires_approval_of_checkpoint_steps(world: OrgEnv) -> None:
+async def test_checkpoint_steps_require_approval_if_review_policy_is_human(world: OrgEnv) -> None:
     agent, person = world.agent, world.agent.acting_as("pat", Channel.DASHBOARD)
     plan = await agent.plan([make_step(stepType="checkpoint"), make_step()])
     taken = await agent.take(plan)
@@ -75,7 +75,7 @@ async def test_review_policy_human_requires_approval_of_checkpoint_steps(world: 
     assert reply["stepStatus"] == "completed"
 
 
-async def test_takeover_of_a_step_lists_artifacts_of_the_former_holder(
+async def test_reply_to_a_takeover_lists_artifacts_of_the_former_holder(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

@@ -1,4 +1,4 @@
-"""Usage totals, which always equal the sums over the stored results."""
+"""Usage totals always equal the sums over the stored results."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Cache of embeddings, which contains the writes of all processes and has a maximum size."""
+"""The cache of embeddings contains the writes of all processes and has a maximum size."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -84,7 +84,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
     assert pages == []
 
 
-async def test_vector_cache_includes_transaction_that_began_first_but_ended_last(
+async def test_vector_cache_includes_writes_of_a_transaction_that_ends_late(
     library: SearchCorpus,
 ) -> None:
     """The transaction that begins first may commit last; the cache must include both."""
@@ -107,7 +107,7 @@ async def test_vector_cache_includes_transaction_that_began_first_but_ended_last
     assert set(await near(library, FLOOD)) == {later, subject.id}
 
 
-async def test_searches_in_two_processes_find_the_same_after_concurrent_writes(
+async def test_two_processes_find_the_same_vectors_after_concurrent_writes(
     library: SearchCorpus,
 ) -> None:
     other = another_process(library)

@@ -81,7 +81,7 @@ def nothing(free_in: float | None = None) -> Nothing:
 
 
 def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) -> None:
-    """Let a woken call find nothing, so that it waits again."""
+    """Let a woken call find no work, so that the call waits again."""
     waiter.woken.clear()
     queue.start_trying()
     queue.note_nothing(nothing(free_in), {})
@@ -126,7 +126,7 @@ def test_timer_wakes_first_waiting_call_when_a_job_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_waiting_call_searches_again_after_a_second_for_overdue_work(
+def test_waiting_call_searches_for_overdue_work_again_after_1_second(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -163,7 +163,7 @@ async def test_waiting_get_next_job_returns_a_freed_job(env: WaitingEnv) -> None
     assert (await answered(waiting))["stepKey"] == "do"
 
 
-async def test_waiting_for_jobs_of_one_model_does_not_delay_others(env: WaitingEnv) -> None:
+async def test_call_waiting_for_jobs_of_a_model_does_not_delay_other_calls(env: WaitingEnv) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     other = await env.started("get_next_job", runId=run["runId"], modelId="unknown")
@@ -207,7 +207,7 @@ async def test_waiting_call_gets_failed_job_when_retry_delay_ends(env: WaitingEn
     assert (await answered(waiting))["jobId"] == job["jobId"]
 
 
-async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
+async def test_canceled_waiting_call_leaves_the_queue_and_claims_no_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
@@ -280,7 +280,7 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_time_that_a_call_was_delayed_shortens_the_wait(env: WaitingEnv) -> None:
+async def test_delay_before_a_call_starts_to_wait_shortens_the_wait(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     caller = replace(env.agent.caller, hooks=WaitHooks(delay_seconds=50))
@@ -372,7 +372,7 @@ async def test_timed_out_wait_returns_latest_reply_without_database_query(
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether this is the status of the last reply to the waiting calls."""
+    """Return whether the waiting calls, if they timed out now, would return this status."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status
@@ -382,7 +382,9 @@ async def unreachable(org: int | None) -> object:
     raise AssertionError(org)
 
 
-async def test_call_is_answered_if_step_becomes_free_just_before_waiting(env: WaitingEnv) -> None:
+async def test_call_is_answered_if_step_becomes_free_just_before_call_waits(
+    env: WaitingEnv,
+) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

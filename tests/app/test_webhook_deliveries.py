@@ -1,4 +1,4 @@
-"""Webhook messages that were not delivered, which one process at a time sends again."""
+"""Webhook messages that were not delivered are sent again, by one process at a time."""
 
 import asyncio
 import logging

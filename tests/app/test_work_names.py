@@ -1,4 +1,4 @@
-"""Search for plans and runs by name, also for those too old for a list of the newest."""
+"""Search by name for plans and runs, even for those that the list of the newest omits."""
 
 import pytest
 
@@ -70,14 +70,18 @@ async def run_names(
     return [run.name for run in (await list_runs(ctx, wanted))[0]]
 
 
-async def test_older_names_match_the_beginning_of_a_word(ctx: RequestContext) -> None:
+async def test_search_finds_old_plans_and_runs_by_the_beginning_of_a_word(
+    ctx: RequestContext,
+) -> None:
     for text, names in FOUND.items():
         assert await plan_names(ctx, text) == names
         for order in ListOrder:
             assert await run_names(ctx, text, order) == names, (text, order)
 
 
-async def test_only_the_newest_names_match_a_part_inside_a_word(ctx: RequestContext) -> None:
+async def test_search_by_the_middle_of_a_word_finds_only_the_newest_names(
+    ctx: RequestContext,
+) -> None:
     for search in (plan_names, run_names):
         assert await search(ctx, "ewes") == ["Newest"]
         assert await search(ctx, "akes") == []
@@ -106,7 +110,7 @@ async def test_second_page_of_a_name_search_continues_after_the_first(ctx: Reque
     assert [run.name for run in (*newest, *older)] == FOUND["river"]
 
 
-async def test_name_or_start_of_the_id_selects_a_plan(
+async def test_plan_can_be_selected_by_name_or_by_the_start_of_the_id(
     own_world: OrgEnv, ctx: RequestContext
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")

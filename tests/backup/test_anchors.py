@@ -1,4 +1,4 @@
-"""Audit anchors, which detect deletions after which the database alone looks complete."""
+"""Audit anchors detect deletions that cannot be seen from the database alone."""
 
 from pathlib import Path
 

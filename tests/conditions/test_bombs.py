@@ -1,4 +1,4 @@
-"""Costly conditions, which stop at a budget that counts operations, not time."""
+"""Costly conditions stop at a budget that counts operations, not time."""
 
 import pytest
 

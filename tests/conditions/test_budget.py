@@ -1,4 +1,4 @@
-"""Budget of a condition, which every operation reduces before it starts."""
+"""Every operation of a condition reduces the budget before the operation starts."""
 
 from contextlib import suppress
 

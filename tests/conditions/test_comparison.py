@@ -1,4 +1,4 @@
-"""Form for conditions, which converts comparisons to expressions and back."""
+"""The form for conditions converts comparisons to expressions and back."""
 
 import pytest
 from hypothesis import given

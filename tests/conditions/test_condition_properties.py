@@ -1,4 +1,4 @@
-"""Any text: it is refused, or compiles to a condition that evaluates as in CEL."""
+"""Any text is refused, or compiles to a condition that evaluates as in CEL."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Hidden characters, which are found, reported and escaped; other text stays unchanged."""
+"""Hidden characters are found, reported and escaped; other text stays unchanged."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Ids with one wrong character or two swapped characters, which are recognized as invalid."""
+"""Ids with one wrong character or two swapped characters are recognized as invalid."""
 
 from itertools import combinations
 

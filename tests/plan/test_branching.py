@@ -202,7 +202,7 @@ def test_approval_of_a_step_evaluates_conditions_on_the_reviewed_result(
     assert "branches" in done.entries[0].details
 
 
-def test_condition_variables_contain_result_step_and_plan_counts() -> None:
+def test_condition_variables_include_the_result_the_step_and_the_counts() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.FAILED), make_step(S.SKIPPED, attempt=2))
     values: dict[str, Json] = {
         "result_summary": 1,

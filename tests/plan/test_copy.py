@@ -72,7 +72,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_plan_copy_without_argument_up_to_has_all_completed_results() -> None:
+def test_plan_copy_without_up_to_argument_has_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()

@@ -17,7 +17,7 @@ def test_create_plan_without_steps_raises_invalid_input() -> None:
         create(empty, make_context())
 
 
-def test_condition_of_a_new_plan_names_steps_by_id() -> None:
+def test_condition_of_a_new_plan_refers_to_steps_by_id() -> None:
     tied = make_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=2)
     plan = create(
         make_new_plan(make_new_step(), make_new_step(), conditions=(tied,)), make_context()

@@ -1,4 +1,4 @@
-"""Media types: which ones are texts, and the file extension for each."""
+"""Media types: those that count as text, and the file extension for each."""
 
 import re
 

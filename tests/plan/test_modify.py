@@ -71,7 +71,7 @@ def test_modifying_a_plan_that_awaits_review_raises_not_modifiable() -> None:
     assert "waitSeconds" in refusal.value.next_call.args
 
 
-def test_modifying_a_stalled_plan_first_sets_status_executing() -> None:
+def test_modified_stalled_plan_is_resumed_before_the_modification() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
     done = modified(plan, RetryStep(step_id(1)))
     assert [entry.details["action"] for entry in done.entries] == ["resumed", "retry_step"]
@@ -118,7 +118,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
     assert done.plan.status is PlanStatus.COMPLETED
 
 
-def test_only_step_is_removable_before_plan_starts_but_not_afterwards() -> None:
+def test_only_step_of_a_plan_can_be_removed_until_the_plan_starts() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="needs at least one step"):
         modified(begun, RemoveStep(step_id(1)))
@@ -169,7 +169,7 @@ def test_instructions_of_a_step_can_be_updated_in_any_status(status: StepStatus)
     assert done.touched == (step_id(1),)
 
 
-def test_failing_a_pending_step_first_sets_status_in_progress() -> None:
+def test_pending_step_becomes_in_progress_before_the_step_fails() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -223,7 +223,7 @@ def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_failing_and_retrying_last_step_at_once_keeps_plan_open() -> None:
+def test_failing_and_retrying_last_step_in_the_same_call_keeps_plan_open() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

@@ -17,7 +17,7 @@ PLAN = make_plan(make_step(), make_step(), make_step())
         (ids(1, 2, 3, 3), [], [], ["s3"]),
     ],
 )
-def test_incomplete_or_repeated_step_order_raises_stale_plan(
+def test_step_order_with_missing_or_repeated_steps_raises_stale_plan(
     named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
 ) -> None:
     with pytest.raises(StalePlan) as refusal:

@@ -23,7 +23,7 @@ def test_progress_percentage_of_zero_steps_is_zero() -> None:
     assert percent(0, 0) == 0
 
 
-def test_current_step_is_reviewed_step_otherwise_first_running_step() -> None:
+def test_current_step_is_the_step_in_review_or_the_first_in_progress() -> None:
     both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
     running = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS))

@@ -43,7 +43,7 @@ def test_closed_plan_without_open_steps_suggests_get_plan_status() -> None:
 
 
 @pytest.mark.parametrize("status", CLOSED)
-def test_claiming_stall_detection_and_resuming_never_change_closed_plan(status: PlanStatus) -> None:
+def test_claims_stall_checks_and_resumptions_never_change_a_closed_plan(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()

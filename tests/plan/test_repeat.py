@@ -108,7 +108,7 @@ def test_plan_fails_after_the_last_repetition_if_configured() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "fail"
 
 
-def test_variable_name_inside_quoted_text_is_not_reported_as_value() -> None:
+def test_variable_name_in_quotes_is_not_reported_as_a_variable() -> None:
     loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
     plan = plan_with(make_new_step(), conditions=(loop,))
     submission = Submission(result_summary={"kind": "step"}, confidence=0.25)
@@ -136,7 +136,7 @@ def test_repeat_condition_beyond_the_step_limit_has_outcome_error() -> None:
     assert len(plan.steps) == MAX_STEPS - 1
 
 
-def test_repeat_condition_from_a_later_step_adds_no_steps() -> None:
+def test_repeat_condition_that_starts_at_a_later_step_adds_no_steps() -> None:
     plan = plan_with(make_new_step(), make_new_step(), conditions=(repeat(1, 2),))
     plan, done = submitted(plan, 1, "again")
     assert len(plan.steps) == 2
@@ -154,7 +154,7 @@ def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_texts_to_repeat_contains_only_ids_of_repeated_steps() -> None:
+def test_texts_are_loaded_only_for_steps_that_a_condition_may_repeat() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}

@@ -171,7 +171,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_only_a_modify_decision_in_chat_form_keeps_the_holder(
+def test_modify_decision_keeps_the_holder_only_from_a_form_in_the_chat(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)
@@ -181,7 +181,7 @@ def test_only_a_modify_decision_in_chat_form_keeps_the_holder(
 
 
 @pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
-def test_holder_keeps_the_step_after_relaying_the_decision_modify(
+def test_holder_that_relays_a_modify_decision_keeps_the_step(
     session: str | None, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

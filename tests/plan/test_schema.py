@@ -94,7 +94,7 @@ def test_result_schema_may_use_unsupported_keywords_as_names_or_values(schema: J
     check_schema(schema)
 
 
-def test_too_large_result_schemas_are_refused_alone_or_together() -> None:
+def test_result_schema_or_set_of_schemas_that_is_too_large_is_refused() -> None:
     wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
     with pytest.raises(TooLarge):
         check_schema(wide)

@@ -23,7 +23,7 @@ def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
-def test_new_session_is_not_recorded_if_unnamed_or_plan_closed() -> None:
+def test_new_session_is_not_recorded_without_a_name_or_on_a_closed_plan() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))

@@ -75,7 +75,7 @@ def test_last_result_sets_stalled_plan_to_executing_then_completed() -> None:
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
-def test_review_request_first_sets_a_stalled_plan_to_executing() -> None:
+def test_stalled_plan_becomes_executing_before_the_plan_awaits_review() -> None:
     late = make_context(minutes=60)
     requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]

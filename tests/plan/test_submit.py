@@ -47,7 +47,7 @@ def test_usage_of_a_result_is_added_to_the_plan() -> None:
     assert (change.old, change.new) == (plan.usage._asdict(), sums._asdict())
 
 
-def test_result_for_a_pending_step_first_sets_status_in_progress() -> None:
+def test_pending_step_becomes_in_progress_before_the_step_completes() -> None:
     done = submit(make_plan(make_step(), make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]

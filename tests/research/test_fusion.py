@@ -18,7 +18,9 @@ def ranked(**subjects: float) -> list[RankedPassage]:
 
 
 @given(lists)
-def test_fusion_returns_every_hit_once_by_score(rankings: dict[str, list[RankedPassage]]) -> None:
+def test_fusion_returns_every_hit_once_sorted_by_score(
+    rankings: dict[str, list[RankedPassage]],
+) -> None:
     hits = fuse(rankings)
     assert sorted(hit.subject_id for hit in hits) == sorted(
         {passage.subject_id for made in rankings.values() for passage in made}

@@ -142,7 +142,7 @@ def test_context_preserves_the_order_of_the_parts(contexts: Contexts) -> None:
         assert [*body][-1] == "next"
 
 
-def test_every_cut_in_the_context_names_the_call_for_more(contexts: Contexts) -> None:
+def test_every_cut_in_the_context_names_the_call_that_returns_the_rest(contexts: Contexts) -> None:
     cuts = 0
     for parts, _, body in contexts:
         cut: Body = body.get("cut", {})

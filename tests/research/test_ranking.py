@@ -1,4 +1,4 @@
-"""Vector index, which ranks like a search of exact vectors, even after changes."""
+"""The vector index ranks like a search of exact vectors, even after changes."""
 
 from collections.abc import Sequence
 from threading import Thread
@@ -70,7 +70,7 @@ def test_vector_index_returns_exactly_the_fifty_nearest_vectors(
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 300), most=st.integers(1, 60))
-def test_exact_ranking_equals_a_ranking_with_full_precision(
+def test_ranking_of_rounded_vectors_equals_a_ranking_of_exact_vectors(
     seed: int, count: int, most: int
 ) -> None:
     made = unit_vectors(count + 1, seed)

@@ -150,7 +150,7 @@ def test_regenerated_list_replaces_a_list_without_jobs() -> None:
 
 
 @pytest.mark.parametrize(("is_used", "jobs"), [(True, 2), (False, 1)])
-def test_run_copy_uses_regenerated_list_unless_original_has_jobs(
+def test_run_copy_uses_regenerated_list_unless_jobs_use_the_old_list(
     *, is_used: bool, jobs: int
 ) -> None:
     dag = planned()

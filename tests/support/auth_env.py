@@ -59,7 +59,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Number of successive characters that two texts are assumed not to have in common by chance.
+#: If two texts share this many successive characters, this is assumed not to be by chance.
 PIECE = 12
 
 

@@ -26,9 +26,9 @@ ItemT = TypeVar("ItemT")
 EXTERNAL = ("brief", "feedback")
 #: Key of the list of items in the input of random runs.
 ITEMS = "items"
-#: Key of a document that every step may produce, so that it may have several producers.
+#: Key of a document that any step may produce, so that several steps may produce it.
 COMMON = "common"
-#: Strategy for random numbers, from each of which a `_Dice` derives the properties of one step.
+#: Strategy for random numbers; from each number, a `_Dice` derives the properties of one step.
 NUMBERS = st.integers(0, 2**96)
 
 

@@ -12,12 +12,12 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 from waybook.dag.progress.structure import Evidence
 
-#: JSON of a snapshot or of a part of one; the type checker does not check accesses to it.
+#: JSON of a snapshot or of a part of a snapshot; the type checker accepts any use of its values.
 Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])
 EVIDENCE = st.builds(Evidence, closed=st.booleans(), done=COUNT, active=COUNT, failed=COUNT)
-#: Strategy for random number generators, with seeds by which a failure can be repeated.
+#: Strategy for random number generators; Hypothesis prints the seed that repeats a failure.
 CHANCE = st.integers(0, 2**32).map(Random)
 
 UNFINISHED = ("pending", "processing", "retrying", "waiting", "held by somebody")
@@ -75,7 +75,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; it is the same object every time."""
+        """Yield the snapshot after each change; each change modifies the same object."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from patience import PATIENCE_SECONDS
 
-#: Value of the socket option `SO_LINGER`: closing the socket resets the connection.
+#: Value of the socket option `SO_LINGER` with which closing the socket resets the connection.
 LINGER_NOT = struct.pack("ii", 1, 0)
 CHUNK_BYTES = 65_536
 
@@ -27,8 +27,8 @@ class Wire:
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        # If a thread is still reading from a socket, the kernel keeps the socket open after it was
-        # closed, so end the reading first.
+        # Closing a socket does not end the connection while a thread reads from the socket, so end
+        # the reading first.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
             # This fails if the other side has already closed the socket.
             with contextlib.suppress(OSError):
@@ -59,8 +59,8 @@ class FaultLink:
     held: int = 0
     #: For each accepted connection, the number of answers that the target has sent.
     answers: list[int] = field(default_factory=list)
-    #: Selects an answer to lose, by the number of its connection and the number of answers before
-    #: it on this connection. The link resets the connection instead of forwarding the answer.
+    #: Answer to lose: the number of its connection, and the number of earlier answers on this
+    #: connection. The link resets the connection instead of forwarding the answer.
     cut: tuple[int, int] | None = None
     #: Number of bytes of the next answer to forward before the link resets the connection.
     reset_after_bytes: int | None = None

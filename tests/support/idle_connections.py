@@ -1,6 +1,6 @@
 """Pool of idle database connections that the test environments of a database reuse.
 
-To open a connection takes PostgreSQL at least 20 ms of CPU time: it starts a process, loads the
+Opening a connection takes PostgreSQL at least 20 ms of CPU time: it starts a process, loads the
 catalogs, and plans every statement.
 """
 

@@ -72,12 +72,12 @@ class MarkedWriter:
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Return a marker and some injection samples in one line, other samples in each call."""
+        """Return a line with a marker and some injection samples, which differ in each call."""
         choice = [*samples(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return a line as `short` does, but without characters that are not printable."""
+        """Return a line as `short` does, but with printable characters only."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 

@@ -1,6 +1,6 @@
-"""Programs and permissions that some tests need, with what they test and how to get them.
+"""Programs and permissions that some tests need, and instructions to install them.
 
-The summary at the end of a test run lists those that are missing.
+The summary at the end of a test run lists the missing ones.
 """
 
 import os

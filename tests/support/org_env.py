@@ -35,7 +35,7 @@ from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache
 from waybook.store.runs.slots import RunCache
 
-#: JSON of a reply or of a part of one; the type checker does not check accesses to it.
+#: JSON of a reply or of a part of a reply; the type checker accepts any use of its values.
 Body: TypeAlias = dict[str, Any]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Names that the text of a context entry may have.
+#: Fields of a context entry that may contain its text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Names that the id of an entry in a list may have.
+#: Fields of an entry in a list that may contain its id.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
 #: Characters of several kinds, which need different numbers of bytes in UTF-8 and in JSON.

@@ -1,11 +1,11 @@
 """State space of small plans, explored through the plan rules.
 
 A state contains only the parts of a plan that the rules read, so that different plans can have the
-same state. Of a time, a state contains only whether it is older than the stall threshold. The
-attempt of every step counts as 1. Revision and audit number are omitted, also the holders of steps
-that have ended, and conditions that can no longer be evaluated or copied. An added step is named by
-its position among the added steps. The exploration makes every possible call in each state, and
-also lets time pass.
+same state. For each time in the plan, a state contains only whether the time is older than the
+stall threshold. The attempt of every step counts as 1. A state omits the revision and the audit
+number of the plan, the holders of steps that have ended, and conditions that can no longer be
+evaluated or copied. An added step is named by its position among the added steps. The exploration
+makes every possible call in each state, and also lets time pass.
 """
 
 from collections.abc import Iterator, Mapping

@@ -248,7 +248,7 @@ def _ensure_distributed_template(server: Server) -> None:
 
 
 def create_cluster_database(server: Server, dbname: str) -> ServerDatabase:
-    """Create an empty database on every node, and tell the coordinator about the nodes."""
+    """Create an empty database on every node, and register the nodes with the coordinator."""
     place = ServerDatabase(server=server, dbname=dbname)
     functions = ["citus_set_coordinator_host", *["citus_add_node"] * len(server.workers)]
     for function, dsn in zip(functions, server.nodes, strict=True):

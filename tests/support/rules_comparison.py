@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class RulesComparison(RuleBasedStateMachine):
-    """Base class of state machines that compare the stored plan with the one of the plan rules."""
+    """Base class of state machines that compare the stored plan with that of the plan rules."""
 
     def __init__(self, place: ServerDatabase, fresh: deque[str]) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class RulesComparison(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Make the plan of the decision the expected plan, with new heartbeats for its steps."""
+        """From now on, expect the plan of this decision, with new heartbeats for its steps."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

@@ -20,7 +20,7 @@ from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, Step
 
 #: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)
-#: Statuses of jobs without a holder, which may have a time before which they cannot be claimed.
+#: Statuses of jobs without a holder; some of these jobs cannot be claimed before a certain time.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
 #: Kinds of rows with texts, of which the audit contains only the hash.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})

@@ -1,9 +1,9 @@
 """State space of a small stage, explored through the run rules.
 
 A state contains only the parts of a run that the rules read. For each job, these are the position,
-the status, the number of tries, whether an agent can claim the job, and whether it was claimed
-before; ids and times are omitted. The exploration makes every possible call on every job in each
-state, and also lets time pass for each job.
+the status, the number of attempts since the last call of `retry_failed`, whether an agent can claim
+the job, and whether the job was claimed before; ids and times are omitted. The exploration makes
+every possible call on every job in each state, and also lets time pass for each job.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], tuple[ListKey,
 class Bounds:
     #: Maximum number of parts into which an agent may split a result.
     parts: int = 1
-    #: Maximum number of documents that are regenerated one after the other.
+    #: Maximum number of calls that regenerate a document.
     regenerations: int = 0
     #: True if calls that cancel the run are tried.
     cancellations: bool = False

@@ -32,6 +32,6 @@ grant select, insert on note to waybook_app;
 
 
 def bundle(monkeypatch: pytest.MonkeyPatch, *migrations: Migration) -> None:
-    """Replace the migrations that the program finds by these."""
+    """Replace the bundled migrations by these."""
     for module in (migrate, restore):
         monkeypatch.setattr(module, "bundled_migrations", lambda: list(migrations))

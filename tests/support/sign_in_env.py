@@ -21,7 +21,7 @@ from waybook.transport.http.server import address, listen, serve_in_background
 
 @dataclass
 class Team:
-    """Test environment, OpenID Connect issuer, and the client with which the server calls it."""
+    """Test environment, OpenID Connect issuer, and the client that calls the issuer."""
 
     world: OrgEnv
     there: FakeIssuer
