@@ -80,7 +80,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
-    """Disable garbage collection while tests are collected, and exclude their objects from it.
+    """Exclude the objects that pytest creates while it collects tests from garbage collection.
 
     Collecting tests creates about a million objects that stay in use, and garbage collection would
     take a third of the time.
@@ -138,7 +138,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 class WorkerNode(Protocol):
-    """Worker process of pytest-xdist, as the controller process knows it."""
+    """Worker process of pytest-xdist, as the controller process represents it."""
 
     config: pytest.Config
     #: Values that the worker reported at its end; missing if it crashed.

@@ -88,7 +88,7 @@ class DescriptionReader:
         return self.composed(tool, name, described)
 
     def composed(self, tool: Tool, name: str, described: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Return a text, steps or conditions of the model's own; None for other arguments."""
+        """Return a text, steps or conditions that the model writes; None for other arguments."""
         text = described["description"]
         if text.startswith("tested when"):
             return [self.condition(described["items"]["properties"])]

@@ -66,7 +66,7 @@ def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
         ("create_research_plan", "budget"),
     ],
 )
-def test_blank_text_for_number_list_or_object_argument_is_refused(
+def test_blank_text_for_a_number_list_or_object_is_refused(
     tool: str, name: str, blank: str
 ) -> None:
     assert name in parse_or_reject(tool, {name: blank})

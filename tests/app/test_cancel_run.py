@@ -81,7 +81,7 @@ async def test_job_result_and_heartbeat_for_canceled_run_are_refused(
     assert await world.database.read_org(agent.org_id, query) == [[(1, "late", "ann")]]
 
 
-async def test_lists_export_and_report_show_canceled_run_as_closed(
+async def test_canceled_run_is_closed_in_lists_export_and_report(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)

@@ -64,7 +64,7 @@ async def store(agent: AgentClient, title: str, **more: object) -> Body:
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-async def test_plan_copy_reads_research_and_late_results_of_the_original(
+async def test_context_of_a_plan_copy_has_research_and_late_results_of_original(
     agent: AgentClient, copies: int
 ) -> None:
     plan = await agent.plan([make_step("Find the source.", requiredSources=2), make_step()])
@@ -97,7 +97,7 @@ async def test_plan_copy_reads_research_and_late_results_of_the_original(
     assert (await agent.submit(mine))["stepStatus"] == "completed"
 
 
-async def test_original_plan_does_not_read_research_of_the_copy(agent: AgentClient) -> None:
+async def test_context_of_the_original_plan_lacks_research_of_the_copy(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await store(agent, "Nile", planId=(await copy(agent, plan))["planId"])
     context = await agent.call("get_step_context", stepId=plan["stepIds"][0])

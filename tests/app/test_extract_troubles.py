@@ -139,7 +139,7 @@ async def test_second_model_request_gets_only_the_remaining_time(world: OrgEnv) 
     assert 0 < second < SECONDS
 
 
-async def test_extract_data_reports_that_the_model_refused(world: OrgEnv) -> None:
+async def test_extract_data_reports_that_the_model_refused_to_answer(world: OrgEnv) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
     assert "the model refused to answer" in error["message"]

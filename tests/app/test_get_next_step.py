@@ -71,7 +71,7 @@ async def test_get_next_step_returns_open_review_of_plan_awaiting_review(
     assert reply["next"]["args"]["waitSeconds"] == 55
 
 
-async def test_get_next_step_returns_formatting_and_usage_of_completed_plan(
+async def test_get_next_step_returns_usage_and_formatting_notes_of_ended_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2, outputFormattingNotes="As a table.")

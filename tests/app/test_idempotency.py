@@ -20,8 +20,8 @@ TABLES = (
 )
 
 
-#: Tools that write no audit entry. `add_dag` stores each version of a definition unchanged, and
-#: `start_stage` changes nothing, because the feedback has already started the stage.
+#: Tools that write no audit entry. `add_dag` stores versions of definitions, which never change,
+#: and `start_stage` changes nothing, because the feedback has already started the stage.
 UNAUDITED = {"add_dag", "start_stage"}
 
 

@@ -44,7 +44,7 @@ def tamper(world: OrgEnv, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_caller_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
+async def test_caller_has_only_the_scopes_that_token_and_user_share(world: OrgEnv) -> None:
     issued = await make_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id

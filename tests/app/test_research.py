@@ -342,7 +342,7 @@ async def test_source_time_not_in_iso_format_is_omitted(
     assert read.get("retrievedAt") == stored
 
 
-async def test_late_result_can_be_searched_after_background_indexing(world: OrgEnv) -> None:
+async def test_late_result_can_be_found_after_background_indexing(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}

@@ -71,7 +71,7 @@ async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
     assert await find_runs(looking(agent)) == []
 
 
-async def test_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
+async def test_run_detail_shows_holders_of_jobs_and_the_latest_event(agent: AgentClient) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
     board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)

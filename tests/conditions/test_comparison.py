@@ -94,7 +94,7 @@ def test_value_typed_in_condition_form_is_json_scalar_or_text(value: str, result
 
 
 @pytest.mark.parametrize("function", TEXT_FUNCTIONS)
-def test_text_functions_such_as_contains_treat_typed_digits_as_text(function: str) -> None:
+def test_typed_digits_are_text_for_text_functions_such_as_contains(function: str) -> None:
     expression = write_comparison(Comparison(field="result", operator=function, value="42"))
     assert fires(expression, "42")
     read = read_comparison(expression)

@@ -114,7 +114,7 @@ def test_approval_stores_the_result_submitted_with_the_review_request() -> None:
 @pytest.mark.parametrize(
     ("feedback", "reason"), [(None, "rejected by pat"), ("Wrong.", "rejected by pat: Wrong.")]
 )
-def test_reject_fails_step_and_plan_and_leaves_other_steps_unchanged(
+def test_reject_decision_fails_step_and_plan_but_changes_no_other_step(
     feedback: str | None, reason: str
 ) -> None:
     plan = make_waiting_plan(S.IN_PROGRESS, S.PENDING)

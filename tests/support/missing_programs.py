@@ -23,7 +23,7 @@ class Requirement(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """Return the text that marks a skipped test, by which the summary counts such tests."""
+        """Return the reason for skipping a test; the summary counts the tests with this reason."""
         return f"NOT TESTED: {self.name} is missing"
 
     def skip(self, detail: str) -> NoReturn:

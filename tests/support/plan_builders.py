@@ -37,7 +37,7 @@ PAT = Actor(user="pat", channel=Channel.DASHBOARD)
 
 
 def numbered_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return a function that gives `id1`, `id2` and so on, with this prefix."""
+    """Return a function whose calls return `id1`, `id2` and so on, with this prefix."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 

@@ -195,7 +195,7 @@ def rows_of(plan: Plan) -> Rows:
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Return only those of the replayed rows and fields that a plan object contains."""
+    """Return the replayed rows, without the rows and fields that a plan object lacks."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
         for entity, entity_rows in rows.items()

@@ -93,7 +93,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of a condition, which is at position `place` of the step `name`."""
+        """Return the number of the condition at position `place` of the step `name`."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -212,7 +212,7 @@ def _next_plans(walked: Walk, plan: Plan, moments: Moments) -> Iterator[Plan]:
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return the name of each step; that of an added step is its position among added steps."""
+    """Return the name of each step; an added step is named by its position among added steps."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 

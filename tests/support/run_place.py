@@ -13,7 +13,7 @@ PLACE = "WAYBOOK_TEST_PLACE"
 #: Environment variable with the DSN of the administrator of a Citus cluster's coordinator.
 CITUS = "WAYBOOK_TEST_CITUS"
 
-#: Start of the name of a test run's directory.
+#: Prefix of the name of a test run's directory.
 PREFIX = "waybook-run-"
 #: File system in memory on Linux. A new database has 600 files, which take 20 to 250 ms of CPU time
 #: to create on a disk, and 15 ms in memory.

@@ -240,8 +240,8 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: For a tool and one of its arguments, a function that prepares a call with this argument. The
-#: usual call of the tool lacks it.
+#: For a tool and an argument that the usual call of the tool lacks, a function that prepares a
+#: call with this argument.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_step_context", "part"): _read_on,
@@ -261,6 +261,6 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
     """Return the arguments of a valid call, without idempotency key and session.
 
-    If `using` is given and the usual call lacks this argument, the call has it.
+    If `using` names an argument that the usual call lacks, the returned call has this argument.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)
