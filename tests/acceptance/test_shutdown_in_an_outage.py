@@ -13,7 +13,7 @@ from waybook.errors import WaybookError
 CALLS = 16
 #: Number of database connections that do not answer when the server is asked to stop.
 CONNECTIONS = 3
-#: Maximum seconds until the process has ended, after it was asked to stop.
+#: Maximum number of seconds between the request to stop and the end of the process.
 LIMIT_SECONDS = 5.0
 
 

@@ -121,8 +121,8 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
             message = make_request("tools/call", name="get_next_step", arguments=arguments)
-            # On a busy machine, a call may end before the last call has begun to wait. Then make it
-            # again.
+            # On a busy machine, a call may end before the last call has begun to wait, so make each
+            # call again when it ends.
             while True:
                 reply = await http.post(f"{address}/mcp", headers=headers, content=message)
                 result = reply.json()["result"]

@@ -167,7 +167,7 @@ async def refused_values(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether the call was refused because its attempt is outdated; its result is stored."""
+    """Return whether a call was refused for an outdated attempt; the server stores its result."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

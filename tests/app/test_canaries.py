@@ -20,8 +20,8 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Arguments whose text no tool stores: it is used only during the call, or names something that
-#: exists.
+#: Arguments whose text no tool stores: the text is used only during the call, or is the name of
+#: an existing record.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),

@@ -175,7 +175,7 @@ async def test_extract_data_sends_stored_text_with_author_to_model(world: OrgEnv
 
 
 @pytest.mark.parametrize("more", [{"promptOnly": True}, {"candidate": NILE}])
-async def test_extract_data_calls_no_model_if_prompt_only_or_with_candidate(
+async def test_extract_data_with_prompt_only_or_candidate_calls_no_model(
     world: OrgEnv, more: Body
 ) -> None:
     async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:

@@ -31,7 +31,7 @@ TEXTS = {
     *("quote", "mediaType", "file", "seen", "conditionExpression"),
 }
 #: Arguments that are looked up only among the parts of a plan or job of the caller's org, so that
-#: the id of another org is in no query.
+#: no query contains an id of another org.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",

@@ -81,7 +81,9 @@ async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_delivery_without_any_attempt_is_reported_as_overdue(own_world: OrgEnv) -> None:
+async def test_webhook_message_that_was_never_sent_is_reported_as_overdue(
+    own_world: OrgEnv,
+) -> None:
     async with make_webhook_env(own_world, await unused_url()) as teller:
         await make_review(teller.agent)
         for seconds, overdue, state in ((0, 0, CheckState.OK), (180, 1, CheckState.WARN)):

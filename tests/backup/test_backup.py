@@ -1,4 +1,4 @@
-"""Backup of a database in use: restored elsewhere, it has the same rows and a valid audit."""
+"""Backup of a database in use: the restored database has the same rows and a valid audit."""
 
 import asyncio
 import stat

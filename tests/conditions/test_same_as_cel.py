@@ -1,4 +1,4 @@
-"""The condition language is a subset of CEL: its results equal those of a CEL library.
+"""The condition language is a subset of CEL: its results equal the results of a CEL library.
 
 Expressions are generated from templates. Most are well typed, and brackets are omitted at random,
 so that precedence and refusals are compared as well.

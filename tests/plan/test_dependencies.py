@@ -136,7 +136,7 @@ def test_condition_of_an_added_step_can_repeat_another_added_step() -> None:
     assert plan.steps[4].depends_on == (plan.steps[3].id,)
 
 
-def test_step_that_a_condition_makes_a_dependency_cannot_be_removed() -> None:
+def test_dependency_of_a_step_that_a_condition_may_add_is_not_removable() -> None:
     plan = plan_with_branch(waiting_for(), waiting_for(), added=(waiting_for(3),))
     with pytest.raises(NotModifiable, match="depends on it"):
         modify(plan, (RemoveStep(plan.steps[1].id),), make_context())

@@ -71,7 +71,7 @@ def test_modifying_a_plan_that_awaits_review_raises_not_modifiable() -> None:
     assert "waitSeconds" in refusal.value.next_call.args
 
 
-def test_modified_stalled_plan_is_resumed_before_the_modification() -> None:
+def test_stalled_plan_is_resumed_before_a_modification_is_applied() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
     done = modified(plan, RetryStep(step_id(1)))
     assert [entry.details["action"] for entry in done.entries] == ["resumed", "retry_step"]

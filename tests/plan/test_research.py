@@ -1,4 +1,4 @@
-"""Research: it is stored in versions, with each source once; closed plans accept none."""
+"""Research is stored in versions, with each source once; closed plans accept no research."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Steps of inactive holders: another agent gets them, or they fail after too many such holders."""
+"""Steps of inactive holders go to other agents, or fail after too many inactive holders."""
 
 from datetime import timedelta
 

@@ -24,7 +24,7 @@ _IDLE: dict[str, list[DbConnection]] = {}
 
 @contextmanager
 def keep_connections(dsn: str) -> Iterator[None]:
-    """Keep the idle connections to this DSN for later pools, until the context ends."""
+    """Keep the idle connections to this DSN for later pools, until the `with` block ends."""
     _IDLE[dsn] = []
     try:
         yield

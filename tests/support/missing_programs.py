@@ -1,4 +1,4 @@
-"""Programs and permissions that some tests need, and instructions to install them.
+"""Programs and permissions that some tests need, with the tested feature and how to get each.
 
 The summary at the end of a test run lists the missing ones.
 """

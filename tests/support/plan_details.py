@@ -1,4 +1,4 @@
-"""Data of the plan page for plans of 5,000 steps, which no tool can create."""
+"""Data of the plan page for plans of 5,000 steps, which are too large for the tools."""
 
 from datetime import timedelta
 from random import Random

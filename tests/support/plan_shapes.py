@@ -252,7 +252,7 @@ ORDERED = Shape(
 )
 
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING, ORDERED)
-#: The same plans with higher limits; to explore them takes some minutes more.
+#: The same plans with higher limits; exploring them takes a few minutes longer.
 WIDE_SHAPES = (
     replace(
         BRANCHING,

@@ -29,7 +29,7 @@ def failed_steps_add_up(report: Report) -> bool:
 
 
 def completed_means_every_step(report: Report) -> bool:
-    """Check invariant 4: a stage is completed exactly if it has steps and all are completed."""
+    """Check invariant 4: a stage is completed if and only if it has steps, all completed."""
     return all(
         (stage["status"] == ProgressStatus.COMPLETED)
         == (

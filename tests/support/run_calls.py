@@ -31,7 +31,7 @@ async def plan_map(agent: AgentClient) -> Body:
 
 
 async def start_run(agent: AgentClient) -> Body:
-    await agent.run()  # The first run also stores the definition, so the returned call need not.
+    await agent.run()  # Otherwise, the returned call would also store the built-in definition.
     named = {"dagSlug": "deep-research", "name": "Lakes"}
     return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
 

@@ -149,7 +149,7 @@ def all_jobs_of_a_step_are_created_together(
 
 
 def _first(job: Job) -> bool:
-    """Return whether a job is the first of its unit of work, and no continuation or repetition."""
+    """Return whether a job is the first of its unit, so not a continuation or a repetition."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
