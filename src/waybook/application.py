@@ -110,7 +110,7 @@ _StartCheck: TypeAlias = Callable[[BasicApplication], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """PostgreSQL connection strings for Waybook and for migrations, and the role of Waybook."""
+    """Connection strings for Waybook and for migrations, and the database role of Waybook."""
 
     app_dsn: str
     owner_dsn: str

@@ -26,7 +26,7 @@ class Settings:
     #: Authentication mode. With `none`, callers need no credentials, and the server accepts
     #: connections only from this machine. With `required`, every caller needs credentials.
     auth: str = "none"
-    #: API token. A command acts as the owner of the token, or as the local user without a token.
+    #: API token. A command acts as the owner of the token or, without a token, as the local user.
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750

@@ -32,14 +32,14 @@ def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
     assert error.name == "hidden_dependency"
     assert error.at == "recipe.steps[2].inputsRequired[0]"
     assert error.message == (
-        "'reader' needs 'x', which 'maker' produces, but no path of edges leads here from there: "
-        "add the edge ['maker', 'reader']"
+        "'reader' needs 'x', which 'maker' produces, but no path of edges leads from that step "
+        "to this one: add the edge ['maker', 'reader']"
     )
 
 
 def test_step_that_reads_documents_of_the_same_step_is_refused() -> None:
     step = make_step("a", inputs=["x"], outputs=["x"])
-    assert error_message(step) == "'a' needs 'x', which only it produces"
+    assert error_message(step) == "'a' needs 'x', which only this step produces"
 
 
 def test_suggested_edge_never_creates_a_cycle() -> None:

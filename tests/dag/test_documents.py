@@ -45,7 +45,7 @@ def test_completed_render_job_without_a_document_causes_a_warning() -> None:
 @pytest.mark.parametrize("job_id", [None, "j2"])
 def test_document_without_a_known_render_job_causes_a_warning(job_id: str | None) -> None:
     documents = available_documents([], [RESOURCE._replace(job_id=job_id)])
-    warning = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
+    warning = f"the rendered document 'r1' belongs to no known RENDER job ({job_id!r})"
     assert documents == {None: StageDocuments((), (warning,))}
 
 

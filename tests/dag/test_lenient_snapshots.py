@@ -116,7 +116,7 @@ def test_snapshot_stage_without_a_unique_slug_is_named_by_position(slug: object)
         "stages[1]",
         "synthesis",
     ]
-    assert result.warnings["stages[1]"] == ["slug: it has none of its own, and goes by its place"]
+    assert result.warnings["stages[1]"] == ["slug: missing or not unique; the position is used"]
     assert result.structure.valid == {"thesis", "synthesis"}
 
 

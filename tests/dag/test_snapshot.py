@@ -147,14 +147,14 @@ def test_invalid_job_in_a_snapshot_causes_a_stage_warning(job: Body, warning: st
     [
         ({"jobs": [make_job("sonata", "x", "pending")]}, "1 job of an unknown stage: 'sonata'"),
         ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
-        ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
+        ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another job"),
         ({"jobs": None}, "the snapshot has no jobs"),
         ({"resources": {}}, "resources of the snapshot is not a list"),
         ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of an unknown stage: 'x'"),
         ({"stageRuns": [{}, 7]}, "2 stage runs without a stage"),
         (
             {"resources": [{"id": "r1", "resourceType": "rendered_document", "jobId": "j9"}]},
-            "the rendered document 'r1' is of no RENDER job that is known ('j9')",
+            "the rendered document 'r1' belongs to no known RENDER job ('j9')",
         ),
         (
             {"resources": [{"resourceType": "rendered_document"}]},
@@ -174,14 +174,14 @@ def test_snapshot_error_outside_any_stage_causes_general_warning(more: Body, war
     [
         (
             [{"stageSlug": "thesis", "models": MODELS, "closed": ["sing"]}],
-            "there is no step 'sing', which is said to be closed",
+            "there is no step 'sing', which is listed as closed",
         ),
         ([{"stageSlug": "thesis", "models": MODELS, "closed": 3}], "its closed are not a list"),
         (
             [{"stageSlug": "thesis", "models": [*MODELS, {}]}],
             "some of its models are not names, and are left out",
         ),
-        ([{"stageSlug": "thesis", "models": MODELS}] * 2, "2 stage runs of it, taken together"),
+        ([{"stageSlug": "thesis", "models": MODELS}] * 2, "2 stage runs of this stage, merged"),
         ([{"stageSlug": "thesis"}], "expected documents unknown: models are not set"),
     ],
 )

@@ -115,7 +115,7 @@ def assign_by_row(
             renders.append(RenderJob(row["id"], stage, row["status"] or "", key, model))
     twins = sum(row["id"] is not None for row in rows) - len(by_id)
     if twins:
-        strange[StageWarning(None, "with the id of another one")] += twins
+        strange[StageWarning(None, "with the id of another job")] += twins
     warnings = {
         StageWarning(stage, f"{count_noun(many, 'job')} {message}")
         for (stage, message), many in strange.items()

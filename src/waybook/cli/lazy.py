@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import click
 
 
-def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
+def load(target: str) -> Any:  # noqa: ANN401 - the caller knows its type
     """Import and return the object named `package.module:name`."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

@@ -17,7 +17,7 @@ class Report(Protocol):
 
 @contextmanager
 def progress_bar(what: str, *, is_shown: bool = True) -> Iterator[Report]:
-    """Show a bar during the block, which reports what is done, the total and the size in bytes."""
+    """Show a progress bar during the block, and yield the function that updates the bar."""
     if not is_shown or not sys.stderr.isatty():
         yield lambda *_: None
         return

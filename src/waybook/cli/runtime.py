@@ -121,7 +121,7 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
 
 
 class Outcome(NamedTuple):
-    """Printed result of a command: a value with `--json`, else lines of text and renderables."""
+    """Result of a command. `value` is printed with `--json`, otherwise `lines` are printed."""
 
     value: object
     lines: Iterable[RenderableType] = ()
@@ -131,7 +131,10 @@ class Outcome(NamedTuple):
 def settings_command(
     *options: Option, tight: bool = False
 ) -> Callable[[Callable[..., Outcome]], click.Command]:
-    """Make a command of a function that gets the settings and the values of the options."""
+    """Return a decorator that makes a command of a function.
+
+    The function gets the settings and the values of the options.
+    """
 
     def decorate(act: Callable[..., Outcome]) -> click.Command:
         @wraps(act)
@@ -148,10 +151,11 @@ def settings_command(
 def app_command(
     *options: Option, org: bool = False, tight: bool = False
 ) -> Callable[[Callable[..., Awaitable[Outcome]]], click.Command]:
-    """Make a command of a function that gets the running application and the options' values.
+    """Return a decorator that makes a command of an async function.
 
-    With `org`, the command has the option `--org`, and the function gets the request context of
-    this org instead of the application.
+    The function gets the running application and the values of the options. With `org`, the command
+    has the option `--org`, and the function gets the request context of this org instead of the
+    application.
     """
 
     def decorate(act: Callable[..., Awaitable[Outcome]]) -> click.Command:
@@ -176,7 +180,7 @@ def print_outcome(outcome: Outcome, *, as_json: bool, tight: bool = False) -> No
     else:
         console = get_console()
         for line in outcome.lines:
-            # rich would wrap a line of text.
+            # The console of rich would wrap a long text.
             click.echo(line) if isinstance(line, str) else console.print(line)
     if outcome.exit_code:
         sys.exit(outcome.exit_code)

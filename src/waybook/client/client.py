@@ -119,7 +119,7 @@ class Client:
         heartbeat_seconds: float = _DEFAULT_HEARTBEAT_SECONDS,
         wait_seconds: int = _DEFAULT_WAIT_SECONDS,
     ) -> None:
-        """Prepare calls to the server at this URL. `timeout` is in seconds per attempt.
+        """Prepare calls to the server at this URL. `timeout` is in seconds for each try of a call.
 
         In a loop over `steps` or `jobs`, a call that finds no work waits at the server for up to
         `wait_seconds` (at most 55).

@@ -18,7 +18,7 @@ class Connection(ABC):
     """Connection to a server. Several requests may be open at the same time."""
 
     url: str
-    #: Seconds per attempt.
+    #: Maximum seconds for one try of a call.
     timeout: float
 
     async def ask(
@@ -53,7 +53,7 @@ class Connection(ABC):
     async def close(self) -> None: ...
 
 
-#: This revision of MCP needs no handshake.
+#: Revision of the MCP specification. With this revision, the server needs no handshake over HTTP.
 REVISION = "2025-11-25"
 #: Statuses of a server or proxy that is temporarily unavailable.
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
@@ -61,7 +61,7 @@ _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 class HttpConnection(Connection):
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
-        """Prepare requests to the server at this URL. `timeout` is in seconds per attempt."""
+        """Prepare requests to this URL. `timeout` is in seconds for each try of a call."""
         self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
         self.timeout = timeout
         headers = {
@@ -115,13 +115,13 @@ T = TypeVar("T")
 class Retry:
     """Limits on retries of a call that got no answer, or that the server refused temporarily."""
 
-    #: Maximum seconds between the start of the first attempt and the start of the last one.
+    #: Maximum seconds between the start of the first try and the start of the last try.
     deadline_seconds: float = 60.0
     first_delay_seconds: float = 0.1
     max_delay_seconds: float = 5.0
 
     def delay(self, attempt: int, elapsed: float, retry_after: float | None) -> float | None:
-        """Return the seconds before the next attempt, or None if there must not be one.
+        """Return the seconds before the next try, or None if the call must not be repeated.
 
         >>> retry = Retry(deadline_seconds=10)
         >>> [retry.delay(attempt, 0.0, None) for attempt in (1, 2, 3, 99)]

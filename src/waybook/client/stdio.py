@@ -24,8 +24,8 @@ class StdioConnection(Connection):
     ) -> None:
         """Prepare a server process. It starts with the first call.
 
-        If the process has ended, the next call starts it again. `timeout` is in seconds per attempt
-        and includes the start.
+        If the process has ended, the next call starts it again. `timeout` is in seconds for each
+        try of a call and includes the start.
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"

@@ -1,6 +1,7 @@
 """Branch conditions: compiled when a plan is written, evaluated when a step completes.
 
-The language is a subset of CEL over JSON values. Types are checked only during evaluation.
+The language is a subset of CEL (Common Expression Language) over JSON values. Types are checked
+only during evaluation.
 """
 
 import json

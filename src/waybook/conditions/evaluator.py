@@ -143,9 +143,10 @@ def _macro(node: Node, scope: _Scope) -> _Run:
 def _decide(
     sign: str, operands: Iterable[tuple[int, _Run]], frame: _Frame, *, settles: bool
 ) -> bool:
-    """Return `settles` if an operand has this value, else the opposite.
+    """Evaluate `&&`, `||`, `all` or `exists`: return `settles` if an operand has this value.
 
-    An error of an operand is raised only if no operand decides the result.
+    Otherwise, return the opposite. An error of an operand is raised only if no operand has the
+    value `settles`.
     """
     error: ConditionError | None = None
     for at, operand in operands:

@@ -239,7 +239,7 @@ def _index(value: Json, key: Json, at: int, budget: Budget) -> Json:
     return element if type(element) in SCALAR_TYPES else to_cel_value(element, at)
 
 
-#: Functions of a value, of the name in the node, and of the node's position.
+#: Functions with three arguments: a value, the name in the node, and the position of the node.
 UNARY: Mapping[str, _Unary] = MappingProxyType(
     {
         "field": _select,

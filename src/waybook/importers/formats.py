@@ -31,7 +31,7 @@ class PlanFormat(StrEnum):
     GITHUB = "github"
 
 
-#: For each format in JSON: whether a document has this format.
+#: For each format in JSON: a function that returns whether a document has this format.
 _JSON_FORMATS = {
     PlanFormat.TASK_MASTER: is_task_master,
     PlanFormat.BEADS: is_beads,

@@ -25,7 +25,7 @@ _CLOSED: Final = frozenset({"closed", "merged"})
 
 
 def _find_issues(data: Any) -> LocatedObject | list[Any]:  # noqa: ANN401 - JSON
-    """Return the only issue, or a list of issues, of which each may be any JSON value."""
+    """Return one issue, or the list of issues. The items of the list may be any JSON values."""
     while isinstance(data, LocatedObject) and not data.keys() & {"title", "body"}:
         data = next(
             (data[name] for name in _WRAPPERS if isinstance(data.get(name), LocatedObject | list)),

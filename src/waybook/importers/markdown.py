@@ -12,7 +12,7 @@ from waybook.plan.model import StepType
 
 _NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
 _LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
-#: List of references that must have `#`, so that “needs 2 days” is not read as a reference.
+#: A list of numbers that begins with `#`, so that “needs 2 days” is not read as a reference.
 _HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
 _VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
 #: The places in a line where references to other items are recognized.

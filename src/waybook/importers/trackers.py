@@ -132,7 +132,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
     parts = _objects(list_field(task, "subtasks"), task.line, "a subtask")
     after, text = _references(task), _text(task, _TASK_MASTER_TEXTS)
     if subtasks:
-        # Task Master may write duplicate ids, so the key of a subtask may need its place.
+        # Task Master may write duplicate ids. The key of a later duplicate also contains its place.
         keys: dict[str, LocatedObject] = {}
         siblings: dict[str, list[str]] = defaultdict(list)
         for place, part in enumerate(parts, start=1):

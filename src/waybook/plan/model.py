@@ -250,8 +250,8 @@ class Step(NamedTuple):
     silent_holders: int | None = None
     #: In a copied plan: the step of the original plan that this step is a copy of.
     copied_from: StepId | None = None
-    #: Set if another agent changed the instructions after the holder got them: the plan revision
-    #: from which the holder has the instructions.
+    #: Set if another agent changed the instructions after the holder got them: the value of
+    #: `Plan.revision` before this change.
     answers_revision: int | None = None
 
     @property
@@ -357,7 +357,7 @@ class Review(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Soft limits on tokens and cost (in millionths of a dollar). They only warn."""
+    """Limits on tokens and cost (in millionths of a dollar). They only cause warnings."""
 
     tokens: int | None = None
     cost_micros: int | None = None
@@ -451,5 +451,6 @@ class Round(NamedTuple):
     #: The `repeat` condition that caused this pass.
     condition: Condition
     values: Mapping[str, Json]
-    #: The latest finished version of each repeated step.
+    #: For each repeated step: its copy in this pass if the copy is finished, otherwise the
+    #: original.
     latest: tuple[Step, ...]

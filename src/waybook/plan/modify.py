@@ -143,7 +143,8 @@ class UpdateInstructions(StepModification):
         is_new = draft.plan.texts[step.id].instructions != self.instructions
         is_mine = draft.moment.actor.holder.is_same_conversation(step.holder)
         if is_new and step.holder and not is_mine and step.answers_revision is None:
-            # The holder still has the old instructions, so record the revision that they belong to.
+            # The holder still has the old instructions, so record the plan's revision before the
+            # change.
             draft.set_step(step.id, answers_revision=draft.plan.revision)
         draft.set_instructions(step.id, self.instructions)
         draft.record_heartbeat(step.id)
@@ -269,7 +270,7 @@ def modify(
         PlanTerminal: the plan is closed, or a modification in the list follows one that cancels
             the plan.
         NotModifiable: the plan waits for a review, or the modifications would remove all its steps.
-        StalePlan: the plan is not at the revision the caller saw.
+        StalePlan: the plan has changed since the caller read it.
         InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows the change.
         StaleAttempt: a modification would fail a step that is no longer at the named attempt.

@@ -44,7 +44,7 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
         "text/yaml": "yaml",
     }
 )
-#: Types of text that do not begin with `text/`.
+#: Media types of text that begin with `application/` instead of `text/`.
 TEXT_TYPES = frozenset(kind for kind in FILE_EXTENSIONS if kind.startswith("application/"))
 
 

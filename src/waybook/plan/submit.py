@@ -106,7 +106,7 @@ def submit(
 ) -> Decision[StepDone]:
     """Complete a step with its result, or refuse the result and store it as a late result.
 
-    With `patience`, also claim the caller's next step.
+    With `patience`, also claim the caller's next step, as `next_step` does.
 
     Raises:
         PlanTerminal: the plan is closed, and the caller has completed the step already.

@@ -21,8 +21,8 @@ MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: Maximum number of times that the hook keeps an agent from stopping, unless the agent completes a
-#: step. After eight times, Claude Code would end the conversation with an empty result.
+#: Maximum number of times in a row that the hook keeps an agent from stopping. A completed step
+#: resets the count. After eight times, Claude Code would end the conversation with an empty result.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0

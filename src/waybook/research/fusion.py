@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WEIGHTS = {"words": 0.4, "meaning": 0.6}
-#: A hit with a lower score does not fit the query.
+#: A hit with a lower score is left out, because it does not fit the query.
 MIN_SCORE = 0.2
 
 

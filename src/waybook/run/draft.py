@@ -25,7 +25,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class RunDecision(NamedTuple, Generic[ReplyT_co]):
-    """Result of a rule: the reply to send, and the changes that are still to be written."""
+    """Result of a requested change: the reply to send, and the changes still to be written."""
 
     reply: ReplyT_co
     run: Run

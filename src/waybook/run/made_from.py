@@ -21,7 +21,7 @@ class DocumentVersion(NamedTuple):
     created_at: datetime
     job_id: str
     unit: Unit
-    #: Time of the inputs: when the job was claimed or, for a copied document, when it was copied.
+    #: When the inputs were read: at the claim of the job or, for a copied document, at the copy.
     read_at: datetime
 
 

@@ -181,7 +181,7 @@ class Job(NamedTuple):
 
 
 class RunList(NamedTuple):
-    """A list of items, such that a step has one job per item.
+    """A list by which a step is split into one job per item.
 
     After the jobs of a step were created from the list, the list does not change.
     """
@@ -190,7 +190,7 @@ class RunList(NamedTuple):
     length: int
     #: Document with the items. None if they are in the run's input.
     document: str | None = None
-    #: Length and document of a newer version, written after a step had used this version.
+    #: Length and document of a newer version of the list, written after a step had used this one.
     newer: tuple[int, str] | None = None
 
 

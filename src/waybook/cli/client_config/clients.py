@@ -57,15 +57,15 @@ class Client:
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Fields that begin the entry of an HTTP server.
+    #: First fields of the entry for a server that is reached over HTTP.
     http_fields: Mapping[str, str] = field(default_factory=dict)
     #: Field for the server's URL. None if the file cannot describe HTTP servers.
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: Text by which a header refers to the environment variable with the token. None if the client
-    #: cannot refer to variables, so that the file must contain the token itself.
+    #: Reference to an environment variable, which a header contains instead of the token. None if
+    #: the client does not support references, so that the file must contain the token itself.
     token_reference: str | None = f"${{{TOKEN_VARIABLE}}}"
-    #: Configuration text of the plugin's hooks, which is written after the entry.
+    #: Text that configures the hooks of Waybook's plugin. It is written after the server's entry.
     hooks: str = ""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -82,9 +82,9 @@ class Client:
         return json_edit.add_entry(text, *place, entry, comments=self.comments)
 
     def remove(self, text: str, before: str | None) -> str:
-        """Return the text without the entry.
+        """Return the configuration text without Waybook's entry.
 
-        If `before` and the text differ only by the entry, `before` is returned unchanged.
+        If the text is `before` with the entry added, return `before` unchanged.
         """
         entry = self.read(text)
         if entry is not None and before is not None:
@@ -104,7 +104,7 @@ class Client:
 
 
 class Codex(Client):
-    """The Codex client, with TOML, which names the environment variable with the token."""
+    """The Codex client. Its TOML file names the environment variable that has the token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         return {**Client.stdio_entry(self, command), "required": True}

@@ -93,7 +93,7 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file, and its folder if that is empty and not in `folders_before`.
+    """Delete a file. Also delete its folder if the folder is empty and not in `folders_before`.
 
     Raises:
         ConfigError: the file cannot be deleted.

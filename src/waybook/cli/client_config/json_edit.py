@@ -38,7 +38,7 @@ class Document:
         """
         self.text, self.comments = text, comments
         bare = " " + text[1:] if text.startswith("\ufeff") else text
-        #: The text with blanks in place of comments, and `strict` also of trailing commas.
+        #: The text with comments replaced by blanks. In `strict`, trailing commas are replaced too.
         self.bare = _COMMENT.sub(partial(_blank, "/"), bare) if comments else bare
         self.strict = _TRAILING_COMMA.sub(partial(_blank, ","), self.bare) if comments else bare
         try:
@@ -77,7 +77,7 @@ class Document:
         return matches[0] if matches else None
 
     def container(self, key: str) -> Member | None:
-        """Return the top-level member with this key, if its value is an object."""
+        """Return the top-level member with this key, or None. Its value must be an object."""
         member = self.member(self.start, key)
         if member is not None and self.strict[member.value_start] != "{":
             raise ConfigError(f'"{key}" is not an object', line_of(self.text, member.key_start))
@@ -92,7 +92,10 @@ class Document:
 
 
 def _blank(first: str, match: re.Match[str]) -> str:
-    """Return blanks for a match that begins with `first`. Keep another match, and line breaks."""
+    """Return the match with blanks in place of all characters except line breaks.
+
+    A match that does not begin with `first` is returned unchanged.
+    """
     return re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
 
 

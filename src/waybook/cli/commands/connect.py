@@ -35,7 +35,7 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 _CHATGPT: Final = "chatgpt"
-#: Clients whose configuration file is unknown, so that only instructions are printed.
+#: Clients for which Waybook only prints instructions, because it cannot edit their configuration.
 _PRINTED: Final = frozenset({_CHATGPT, "generic"})
 
 _TOKEN: Final = re.compile(r"Bearer (?!\$?\{)[^\"]+")
@@ -205,7 +205,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Warn that shell variables may not reach the server, and about paths in project files."""
+    """Warn about variables that the server may not get, and about paths in project files."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -217,9 +217,9 @@ def _print_notes(request: Request) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file, after a backup of the old one.
+    """Back up the configuration file, then write the new text to it.
 
-    An older backup is kept if the old file differs from it only by Waybook's entry.
+    If the file differs from its existing backup only by Waybook's entry, keep that backup.
     """
     if old is None:
         write_config(file, new)

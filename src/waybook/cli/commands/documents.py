@@ -75,7 +75,7 @@ async def command(
     """List the documents of a run, or write them into a folder.
 
     RUN is an id, an id prefix, or part of the name; optional if only one run is open.
-    Pending documents are rendered first.
+    Documents that are not rendered yet are rendered first.
     """
     found = await resolve_run(here.call, run)
     while await are_documents_pending(here.call) and await load(

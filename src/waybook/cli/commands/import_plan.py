@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 def create_plan(
     settings: Settings, org: str | None, arguments: Body, more: Body, *, write: bool, as_json: bool
 ) -> None:
-    """Create the plan with `write`, and report it in any case."""
+    """Create the plan if `write` is set. Print it in both cases."""
 
     async def create(here: AppSession) -> str:
         caller = (await here.for_org(org)).caller

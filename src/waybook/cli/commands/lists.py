@@ -73,7 +73,7 @@ def _plan_table(plans: Sequence[PlanSummary]) -> Table:
     ):
         taken.pop()
     rows = [row[: len(taken)] for row in rows]
-    # No gap of two cells is needed after the last column, so the table gets these cells too.
+    # `fitted_table` counts a gap of two cells after each column. The last column needs no gap.
     return fitted_table(heads[: len(taken)], rows, width + 2, least=1)
 
 

@@ -182,12 +182,12 @@ async def _carry_out(
         return await _submit(here, decided, **_seen(reviews[0]))
     if plan is None:
         raise NotAwaitingReview("there is no open review to decide")
-    # No review is open. If one was decided before, the tool's error names the user who decided it.
+    # No review is open, so the tool refuses the call. Its error names the user who decided before.
     return await _submit(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the displayed review, so that the decision cannot apply to another one."""
+    """Return the ids of the displayed review, so that no other review is decided by mistake."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
@@ -220,7 +220,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     return await list_reviews(here.call, plan_id)
 
 
-#: Only a decision sets these fields, so an open review omits them.
+#: Fields that only a decided review has. They are left out when open reviews are printed.
 _DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
 
 

@@ -1,7 +1,7 @@
-"""`waybook report` and `waybook map`: the progress of a run, and the work of a workflow, of a file.
+"""`waybook report` shows the progress of a run, `waybook map` the expected jobs of a workflow.
 
-The file is a snapshot that Waybook or another system exported, or a definition; no database is
-needed.
+Both read a file: a snapshot that Waybook or another system exported, or a workflow definition. They
+need no database.
 """
 
 import sys

@@ -63,7 +63,7 @@ async def retry_command(here: AppSession, message: str) -> Outcome:
 
 @app_command(click.argument("subject", metavar="[PLAN|RUN]", required=False))
 async def revoke_links_command(here: AppSession, subject: str | None) -> Outcome:
-    """Revoke the links in messages that ask for a decision, of one plan or run or of all."""
+    """Revoke the decision links in sent messages, for one plan or run or for all."""
     subject_id = await resolve_plan_or_run(here.call, subject) if subject else None
     count = await revoke_action_links(here.call, subject_id)
     noun = "message" if count == 1 else "messages"

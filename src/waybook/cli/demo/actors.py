@@ -126,7 +126,7 @@ async def play_plan(scene: DemoContext, show: Show) -> None:
 
 
 class _PlanStory:
-    """Actions of the agents and the person in the plan. Each word of the script names a method."""
+    """Actions of the agents and the person in the plan. The script names these methods."""
 
     def __init__(self, scene: DemoContext) -> None:
         self.scene = scene
@@ -189,7 +189,7 @@ class _PlanStory:
         self.scene.say(name, "is killed while working on it", strong=True)
 
     async def come_back(self, name: str) -> None:
-        """Continue in a new session, which knows only what is stored in the plan."""
+        """Continue in a new session, which has only what is stored in the plan."""
         me = self.agents[name] = agent(self.scene, name, f"{name}-2")
         plan_id, say = self.scene.plan_id, self.scene.say
         open_plans = await me.call("list_active_plans")
@@ -225,8 +225,8 @@ async def play_run(scene: DemoContext, show: Show) -> None:
     sessions = [
         agent(scene, name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS
     ]
-    #: How the first attempt at a job is handled, by model and document. Later attempts are handled
-    #: normally.
+    #: For some jobs, by model and document: the function that handles the first attempt. Later
+    #: attempts are submitted normally.
     once: dict[tuple[str, str], _Handling] = {
         ("beta", "business_case"): _fail_job,
         ("gamma", "technical_feasibility_assessment"): _submit_half,

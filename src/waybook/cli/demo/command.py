@@ -116,7 +116,7 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the demo: a function that plays it, and functions that read and draw its work."""
+    """A part of the demo: functions that play it, and that read and draw its plan or run."""
 
     play: Callable[[DemoContext, Show], Awaitable[None]]
     read: Callable[[DemoContext], Awaitable[Any]]

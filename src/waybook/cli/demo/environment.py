@@ -23,7 +23,7 @@ _FRAME_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Speed of the demo: real seconds per simulated minute, and per log line to read."""
+    """Speed of the demo: real seconds for each simulated minute, and for reading each log line."""
 
     per_minute: float
     per_line: float
@@ -61,7 +61,7 @@ class SimulatedClock:
     async def pass_minutes(self, minutes: float, show: Show) -> None:
         """Advance the simulated clock.
 
-        If a log line is new, or enough real time is owed, show the screen and pause first.
+        First show the screen and pause, unless it was shown a moment ago and no log line is new.
         """
         self._owed += minutes * self.pace.per_minute
         real_time = asyncio.get_running_loop().time

@@ -62,7 +62,7 @@ class _DeferredStartup:
             )
         except WaybookError as error:
             # Log no traceback. The next tool call returns the error to the agent.
-            log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
+            log.error("cannot start: %s", error.message)  # noqa: TRY400 - the message says the cause
             raise
         self._stack.push_async_callback(pages.stop)
         pages.start(services)
@@ -81,7 +81,7 @@ class _DeferredStartup:
             raise Unavailable("the database is still starting; repeat the call") from None
 
     async def stop(self) -> None:
-        """Cancel a startup in progress. The exit stack closes an application that runs."""
+        """Cancel the startup if it is in progress. The exit stack closes a running application."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -94,7 +94,7 @@ def column_widths(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> li
 def fitted_table(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int, least: int
 ) -> Table:
-    """Return a table whose second column is cut to fit `width`, to `least` characters or more."""
+    """Return a table whose second column is cut to fit `width`, but keeps `least` characters."""
     taken = column_widths(headings, rows)
     others = sum(taken) - taken[1] + 2 * len(headings)
     taken[1] = min(taken[1], max(least, width - others))

@@ -35,7 +35,7 @@ from waybook.plan.progress import percent
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 _MIN_WIDTH_FOR_BARS, _MIN_WIDTH_FOR_LONG_BARS, _MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 _SHORT_BAR, _LONG_BAR, _WORKERS_WIDTH = 10, 16, 18
-#: Minimum width of names. If they would be narrower, the worker column is left out instead.
+#: If the column of names would be narrower than this, the column of holders is left out.
 _MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
 

@@ -102,7 +102,7 @@ def _map_steps(stage: StageMap, width: int) -> Table:
 
 
 def _count(expected: Mapping[str, Any], key: str) -> str:
-    """Return the number of jobs of a step, else its maximum, else an empty text."""
+    """Return the number of jobs of a step, or its maximum, or an empty text if both are unknown."""
     jobs, most = expected["steps"][key], expected.get("atMost", {}).get(key)
     if jobs is not None:
         return str(jobs)

@@ -107,13 +107,13 @@ def _dependency_message(
 ) -> str:
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
-        return ", which only it produces"
+        return ", which only this step produces"
     free = next((maker for maker in others if not upto[maker] & bit[key]), None)
     if free is None:
         return f", which {quote_name(others[0])} produces, but that step depends on this one"
     return (
-        f", which {quote_name(free)} produces, but no path of edges leads here from there: add the "
-        f"edge [{free!r}, {key!r}]"
+        f", which {quote_name(free)} produces, but no path of edges leads from that step "
+        f"to this one: add the edge [{free!r}, {key!r}]"
     )
 
 

@@ -41,7 +41,10 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    """Return a check of values. Unknown properties are errors only if `strict` is set."""
+    """Return a function that checks a value.
+
+    Unknown properties are errors only if `strict` is set.
+    """
     return partial(_Checker(schema.get("$defs", {}), strict=strict).check, schema)
 
 
@@ -60,7 +63,7 @@ class _Checker:
         return schema, [kinds] if isinstance(kinds, str) else kinds
 
     def _are_valid(self, schema: Schema, values: Sequence[object]) -> bool:
-        """Return False if a value is invalid. Also return False for unusual values."""
+        """Return False if a value is invalid, or of a type that only the slower check accepts."""
         schema, kinds = self._resolved(schema)
         for kind in (present := set(map(type, values))):
             if _KINDS.get(kind) not in kinds:

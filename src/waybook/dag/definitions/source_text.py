@@ -136,7 +136,7 @@ class _Open:
 
 class _Builder:
     def __init__(self) -> None:
-        #: The open lists and mappings. The first is the list of documents.
+        #: Lists and mappings whose end was not read yet. The first is the list of YAML documents.
         self.stack = [_Open([], parts=0)]
         self._anchors: dict[str | None, tuple[object, int]] = {}
 

@@ -173,7 +173,7 @@ _NOTE_LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 _MAX_LINE_WIDTH: Final = 700
 #: Pixels by which the control points of a curve are below the boxes. With more, a curve could run
-#: into the list of conditions, which follows the boxes.
+#: into the list of conditions, which is below the boxes.
 _BULGE: Final = 16
 #: Half the width of a loop's arrowhead, in pixels.
 HEAD: Final = 4

@@ -17,13 +17,13 @@ Point: TypeAlias = tuple[int, int]
 #: joins any others.
 Route: TypeAlias = tuple[Point, ...]
 
-#: Weights of a box, a line, and an item without neighbors when their heights are chosen. A line
-#: weighs more than a box, because a bend in a line looks worse than a moved box.
+#: Weights of a box, a line, and an item without neighbors when their vertical positions are chosen.
+#: A line weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 def _place_vertically(grid: Grid, measures: Dimensions) -> tuple[list[int], list[int]]:
-    """Return the height of each item's middle within its row, and the height of each row."""
+    """Return the y of each item's middle within its row, and the height of each row."""
     columns = order_columns(grid)
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
@@ -46,7 +46,7 @@ def _place_vertically(grid: Grid, measures: Dimensions) -> tuple[list[int], list
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """Return the middles of a column's items, placed as close as possible, and their height."""
+    """Return the y of the middles of a column's items, placed closely, and the column's height."""
     gaps = (measures.line_gap, measures.passing_gap, measures.row_gap)
     offsets, bottom, last = list[int](), 0, None
     for item in column:
@@ -96,8 +96,8 @@ def _monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[flo
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Free pixels between two columns: left of the vertical lines, right of these lines, and between
-#: them.
+#: Free pixels between two columns: to the left of the vertical lines, to the right of these lines,
+#: and between two lines.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
 _CORRIDOR_MARGIN = 12
 _COMPACT_TRACK_COUNT = 16
@@ -129,7 +129,8 @@ class Routes:
         self._entries: dict[tuple[int, bool], int] = {}
         #: Left edge of each column, and the right edge of the last one.
         self._columns = self._place_columns()
-        #: Top of each row, and the y of the lines in the corridor below it, by box and row.
+        #: Top of each row. `_corridors` has the y of each line in the corridor below a row, by the
+        #: line's first box and the row.
         self._tops: list[int] = []
         self._corridors: dict[tuple[int, int], int] = {}
         self.width, self.height = self._columns[-1], self._place_rows(heights)
@@ -162,9 +163,9 @@ class Routes:
         return [*way, (into, way[-1][1]), (into, self.middle(target))]
 
     def _offset(self, track: int, count: int) -> int:
-        """Return the distance of one of `count` tracks from the first one. Many tracks are closer.
+        """Return the distance of a track from the first of `count` parallel tracks for lines.
 
-        A track is a place for a line beside others.
+        If there are many tracks, they are closer together.
         """
         if count <= _COMPACT_TRACK_COUNT:
             return track * self._measures.pitch
@@ -173,7 +174,7 @@ class Routes:
     def _place_columns(self) -> list[int]:
         """Place the columns and, between them, the vertical lines of detours."""
         grid, measures, middles = self._grid, self._measures, self._middles
-        #: The boxes at each gap, which is a row, and the column to the right of the gap.
+        #: The boxes with a line in each gap. A gap is named by its row and the column to its right.
         leaving = defaultdict[tuple[int, int], dict[int, None]](dict)
         entering = defaultdict[tuple[int, int], dict[tuple[int, bool], None]](dict)
         for source, target in grid.detours:
@@ -204,7 +205,7 @@ class Routes:
         return lefts
 
     def _place_rows(self, heights: list[int]) -> int:
-        """Place the rows and the lines of detours in the corridors. Return the whole height."""
+        """Place the rows and the lines of detours in the corridors. Return the diagram's height."""
         met = defaultdict[int, dict[int, list[int]]](lambda: defaultdict(list))
         for source, target in self._grid.detours:
             above, below = self._grid.band(source), self._grid.band(target)

@@ -134,7 +134,7 @@ def is_detour(way: Route) -> bool:
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
     """
-    return way[1][0] == way[2][0] if len(way) > 2 else False  # noqa: PLR2004 - a straight one has two
+    return way[1][0] == way[2][0] if len(way) > 2 else False  # noqa: PLR2004 - a straight route has two points
 
 
 def arrowhead_data(way: Route) -> str:
@@ -226,7 +226,7 @@ def _arranged(
 
 
 def _way_on(source: Frame, target: Frame, track: int | None, measures: Dimensions) -> Route:
-    """Return the route between two lanes: straight down or, for a track, along the left edge."""
+    """Return the route between two lanes: straight down or, with `track`, along the left edge."""
     if track is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))

@@ -216,9 +216,9 @@ def _heading(
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str], *, live: bool) -> Iterator[str]:
-    """Yield few elements for all edges or, if `live`, one for the edges that begin at each step.
+    """Yield SVG elements for all edges. If `live`, the edges of each step are in one element.
 
-    When a step completes, a page then has to replace only this element.
+    When a step completes, a page then has to replace only the element of this step.
     """
     by_source: dict[int | None, list[EdgeLine]] = {}
     for line in lines:

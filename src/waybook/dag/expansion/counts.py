@@ -48,7 +48,7 @@ class StageCounts:
 
 
 class Count(NamedTuple):
-    """A number that is known, bounded (only `at_most` is known) or unknown (neither is)."""
+    """A number that is known, bounded (only `at_most` is known) or unknown (both are None)."""
 
     known: int | None = None
     at_most: int | None = None
@@ -145,7 +145,7 @@ def _begun(
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     """Return, for each step, the keys of the documents for people to read.
 
-    These are the outputs with a template or, without templates, all outputs of EXECUTE steps.
+    These are the outputs with a template or, if no output has one, all outputs of EXECUTE steps.
     """
     steps = stage.recipe.steps
     if any(output.render for step in steps for output in step.outputs):

@@ -39,7 +39,7 @@ class ProducedDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages of a stage's outputs with their first authors, and all authors, each once."""
+    """The first author of each lineage of a stage's outputs, and all authors without duplicates."""
 
     first_author: Mapping[str, str]
     authors: tuple[str, ...]
@@ -102,7 +102,7 @@ class ItemList(NamedTuple):
 #: are the stage and the key of the step.
 ItemLists: TypeAlias = Mapping[tuple[str, str], ItemList]
 ItemOrigins: TypeAlias = Mapping[tuple[str, str], Origins]
-#: Number of items of each list that is known, by the name of the list.
+#: Number of items of each list whose length is known, by the name of the list.
 Lengths: TypeAlias = Mapping[str, int]
 
 NO_LENGTHS: Lengths = MappingProxyType({})
@@ -202,9 +202,9 @@ class Axis(StrEnum):
     MODEL = "each model of this stage"
 
 
-#: By what each strategy splits a step. The outputs of a step that is not split by lineage begin new
-#: lineages; otherwise they continue the lineage of their job. If a step is split by lineage alone,
-#: the author of a lineage continues it.
+#: Axes by which each strategy splits a step. If a step is split by lineage, its outputs continue
+#: the lineage of their job; otherwise they begin new lineages. If a step is split only by lineage,
+#: the job goes to the model that began the lineage, if that model takes part.
 AXES: Mapping[Strategy, tuple[Axis, ...]] = MappingProxyType(
     {
         Strategy.ALL_TO_ONE: (),

@@ -103,7 +103,7 @@ def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> It
 def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[_Finding]:
     name = f"the rendered document {quote_name(resource.id)}"
     if job is None:
-        yield None, f"{name} is of no RENDER job that is known ({quote_name(resource.job_id)})"
+        yield None, f"{name} belongs to no known RENDER job ({quote_name(resource.job_id)})"
     elif job.status == JobStatus.COMPLETED and job.stage is not None:
         key = resource.document_key or job.document_key
         model = resource.model_id or job.model_id
@@ -153,7 +153,7 @@ class Report(TypedDict):
 class StageEvidence:
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Reported status of each step. Empty if the statuses are derived from jobs.
+    #: Status of each step, if it is known. With None, the statuses are derived from jobs.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 

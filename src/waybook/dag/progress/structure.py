@@ -76,8 +76,8 @@ def structure_counts(
 ) -> dict[str, StageCounts]:
     """Return the expected counts of the stages, given the lengths of the lists that are known.
 
-    Counts that depend on an unknown list are computed for an empty and for a full list. The results
-    are the minimum and the maximum.
+    Counts that depend on a list of unknown length are computed for an empty and for a full list.
+    The results are the minimum and the maximum.
     """
     if not structure.valid:
         return {}
@@ -87,7 +87,7 @@ def structure_counts(
     if not unknown:
         return lowest
     full = {item_list.name: item_list.max_items or 0 for item_list in unknown}
-    # Add one item to each list without a limit. Counts that change have no maximum.
+    # Add one item to each list without a limit. Counts that then change have no maximum.
     more = {item_list.name: 1 for item_list in unknown if item_list.max_items is None}
     highest = _counts(structure, models_of, lists, {**lengths, **full})
     beyond = _counts(structure, models_of, lists, {**lengths, **full, **more}) if more else highest

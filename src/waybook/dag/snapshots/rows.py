@@ -98,7 +98,7 @@ def _stage_run_warnings(
     slug: str, closed: frozenset[str], raws: Sequence[Raw], structure: Structure
 ) -> Iterator[str]:
     if raws[1:]:
-        yield f"{count_noun(len(raws), 'stage run')} of it, taken together"
+        yield f"{count_noun(len(raws), 'stage run')} of this stage, merged"
     for name in ("models", "closed"):
         values = [raw[name] for raw in raws if raw.get(name) is not None]
         if not all(isinstance(value, list) for value in values):
@@ -108,7 +108,7 @@ def _stage_run_warnings(
     if slug in structure.graphs:
         unknown = closed - structure.graphs[slug].steps.keys()
         yield from (
-            f"there is no step {quote_name(key)}, which is said to be closed" for key in unknown
+            f"there is no step {quote_name(key)}, which is listed as closed" for key in unknown
         )
 
 
@@ -197,7 +197,7 @@ def assign_jobs(
                 counts[evidence] = counts.get(evidence, 0) + many
     distinct = set(ids)
     if twins := len(ids) - ids.count(None) - len(distinct) + (None in distinct):
-        strange[StageWarning(None, "with the id of another one")] = twins
+        strange[StageWarning(None, "with the id of another job")] = twins
     warnings = [
         StageWarning(stage, f"{count_noun(many, 'job')} {message}")
         for (stage, message), many in strange.items()
@@ -236,7 +236,7 @@ def _assign_row(
 
 
 def _find(job_id: str | None, by_id: _RowsById) -> Row | None:
-    """Return the row with this id. If several rows have the id, their order does not matter."""
+    """Return the row with this id. Of several rows, the choice does not depend on their order."""
     rows = () if job_id is None else by_id.get(job_id, ())
     return min(map(_read_row, rows), key=str, default=None)
 

@@ -106,7 +106,7 @@ def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[St
     """Return a stage and its errors. A stage with errors keeps only its steps and edges."""
     bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
-        return bare, ["slug: it has none of its own, and goes by its place"]
+        return bare, ["slug: missing or not unique; the position is used"]
     if not look:
         return bare, []
     mentioned = {

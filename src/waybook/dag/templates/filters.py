@@ -223,7 +223,7 @@ class Filter(NamedTuple):
     function: Callable[..., Json]
     #: Allowed numbers of arguments.
     arguments: range = range(1)
-    #: Whether the filter reads the whole value, and so costs its full size.
+    #: Whether the filter reads the whole value, so that its cost depends on the value's size.
     is_deep: bool = True
 
 
