@@ -88,7 +88,7 @@ async def _work_on_request(
 ) -> None:
     """Call `work` for each org that requested it.
 
-    When the chore is due, the leader also calls `work` for all orgs.
+    When the periodic work `chore` is due, the leader also calls `work` for all orgs.
     """
 
     async def turn() -> None:

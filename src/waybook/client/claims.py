@@ -311,7 +311,7 @@ class Step(Claim):
         reply = await self.context(_HEARTBEAT_TOKENS)
         status, attempt = reply["status"], reply["attempt"]
         if (status, attempt) != ("in_progress", self.attempt):
-            raise HoldLost(f"it is at attempt {attempt}, {status}")
+            raise HoldLost(f"the step is at attempt {attempt}, {status}")
 
     async def _give_back(self, error: BaseException | None) -> None:
         if isinstance(error, Exception | None):

@@ -250,7 +250,7 @@ UNARY: Mapping[str, _Unary] = MappingProxyType(
     }
 )
 
-#: Functions of two texts, which are called as methods of the first.
+#: Functions of two texts, which conditions call as methods of the first text.
 TEXT_TESTS: Mapping[str, _Binary] = MappingProxyType(
     {
         "contains": partial(_text_test, "contains", operator.contains),

@@ -200,7 +200,7 @@ def read_string(token: str, at: int) -> str:
         return _SPECIAL.sub(lambda match: _character(match, at + width + match.start()), body)
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
-            "this raw string ends in a backslash", at, "write it without r and doubled"
+            "this raw string ends in a backslash", at, "omit r, and double backslashes"
         )
     return body.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -111,7 +111,7 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """The budget is exhausted. Unlike other errors, this one always ends the evaluation."""
+    """The budget is exhausted. Unlike other errors, this error always ends the evaluation."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
         self.at = at

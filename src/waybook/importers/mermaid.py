@@ -229,7 +229,7 @@ def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
         if pipe:
             label, end = pipe[1], pipe.end()
     if head == ">" and tail == "<":
-        raise at_line(number, "an arrow in both directions is no order; remove one direction")
+        raise at_line(number, "an arrow in both directions gives no order; remove one direction")
     return _plain(label), (head == ">") - (tail == "<"), end
 
 

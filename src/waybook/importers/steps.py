@@ -114,7 +114,7 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     )
 
 
-#: For each item, the items that it depends on, with the lines that say so.
+#: For each item: the items that it depends on, and the line that names each of them.
 _Dependencies: TypeAlias = Sequence[Mapping[int, int]]
 
 

@@ -30,7 +30,7 @@ from waybook.plan.repeat import repeat_steps, round_of, values_read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Result of evaluating a condition: its outcome, and the steps that it skipped or added."""
+    """Result of evaluating a condition: the outcome, and the steps that were skipped or added."""
 
     condition: Condition
     outcome: BranchOutcome

@@ -123,10 +123,10 @@ def regenerate(
 ) -> RunDecision[tuple[Job, int]]:
     """Create a job that produces a document again, as its next version.
 
-    The reply is this job, and the number of other new jobs, for the documents that depend on it.
+    The reply has the new job and the number of jobs that were created for dependent documents.
 
-    The new job replaces the original one. If the step is closed, it stays closed. `following` has
-    further jobs to replace, each with its document. Those that are not completed are skipped.
+    The new job replaces the original job. If the step is closed, it stays closed. `following` has
+    the jobs of the dependent documents, each with its document. Completed ones are replaced too.
 
     Raises:
         RunCanceled: the run is canceled.

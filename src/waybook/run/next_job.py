@@ -27,8 +27,8 @@ class StageFailed:
     steps: tuple[str, ...]
 
 
-#: The assigned job, or why no job is available. If the state is in progress, each open job has a
-#: holder, is delayed, or is for another model. None means that the next job had no attempts left
+#: The assigned job, or why no job is available. `RunState.IN_PROGRESS` means that each open job has
+#: a holder, is delayed, or is for another model. None means that the next job had no attempts left
 #: and has now failed, so the caller should ask again.
 NextJob: TypeAlias = JobReady | AwaitingFeedback | StageFailed | RunState | None
 
@@ -44,7 +44,7 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or assign one, or say why none is available.
 
-    `candidate` is a job that can be claimed, and `is_open` whether the run has any open job.
+    `candidate` is a job that can be claimed. `is_open` is set if the run has any open job.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

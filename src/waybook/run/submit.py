@@ -55,8 +55,8 @@ def submit_job(
     `parts` are the earlier parts of the text that this job continues.
 
     Raises:
-        InvalidInput: the submitted documents are not those that the step produces, or not the list
-        by which another step is split.
+        InvalidInput: the submitted documents are not those that the step produces, or a document
+        that must be a list is not a valid list.
         RunCanceled: the run is canceled, and the caller has completed the job already.
         InvalidTransition: the caller has completed the job already.
         TooLarge: the result has too many parts, or a list has too many items.

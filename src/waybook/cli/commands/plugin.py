@@ -59,7 +59,7 @@ def command(*, client: str, install: bool, yes: bool) -> None:
             program = shutil.which(words[0])
             if program is None:
                 raise HintedError(f"{words[0]} is not on your PATH", "install the client first")
-            done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - our own words
+            done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - a fixed command
             if done.returncode:
                 message = f"{words[0]} exited with {done.returncode}; nothing was tested"
                 raise HintedError(message, None)

@@ -36,7 +36,7 @@ def status_text(status: str | None) -> Text:
     return Text(f"{symbol.symbol} {symbol.label}", style=STATUS_STYLES[known], no_wrap=True)
 
 
-#: For each status of a run's stages and steps, the `StepStatus` whose bar segment is used.
+#: For each status of a run's stages and steps: the `StepStatus` as which the bar shows it.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,

@@ -64,7 +64,7 @@ def _align_column(
     middle: list[float],
     slack: int,
 ) -> None:
-    """Move the items of a column toward the mean height of their neighbors, without overlap."""
+    """Move the items of a column toward the mean y of their neighbors, without overlap."""
     wishes, weights = [], []
     for item, offset in offsets.items():
         adjacent = near[item]

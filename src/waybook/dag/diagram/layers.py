@@ -166,7 +166,7 @@ class Grid:
     bands: list[int]
     #: For each item that is not a box: the box at which its line begins.
     origins: list[int] = field(default_factory=list)
-    #: The items of each edge that runs between the boxes of its row.
+    #: For each edge that runs between the boxes of one row: the items along the edge.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
     detours: Pairs = field(default_factory=list)
 
