@@ -131,10 +131,7 @@ class Outcome(NamedTuple):
 def settings_command(
     *options: Option, tight: bool = False
 ) -> Callable[[Callable[..., Outcome]], click.Command]:
-    """Return a decorator that makes a command of a function.
-
-    The function gets the settings and the values of the options.
-    """
+    """Make a command from a function that gets the settings and the values of the options."""
 
     def decorate(act: Callable[..., Outcome]) -> click.Command:
         @wraps(act)

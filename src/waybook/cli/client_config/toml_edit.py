@@ -100,10 +100,7 @@ def remove_entry(text: str, container: str, name: str) -> str:
 
 
 def _table_pattern(container: str, name: str, lead: str, *, inner: bool) -> re.Pattern[str]:
-    """Return a pattern for text that matches `lead` and the table after it.
-
-    If `inner` is set, subtables match too.
-    """
+    """Return a pattern for `lead` followed by the table and, with `inner`, its subtables."""
     keys = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (container, name))
     rest = r"(?:\.[^\n]*)?" if inner else ""
     return re.compile(rf"{lead}^[ \t]*\[[ \t]*{keys}[ \t]*{rest}\]{_LINES}", re.MULTILINE)

@@ -41,10 +41,7 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    """Return a function that checks a value.
-
-    Unknown properties are errors only if `strict` is set.
-    """
+    """Return a checking function. Unknown properties are errors only if `strict` is set."""
     return partial(_Checker(schema.get("$defs", {}), strict=strict).check, schema)
 
 

@@ -169,10 +169,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _nearest(
     place: DocumentSlot, unit: Unit, stage_slug: str, graph: Graph, shelf: _DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the documents that match the job's lineage and author.
-
-    If no document matches both, return those of the lineage, else of the author, else all.
-    """
+    """Return the documents of the job's lineage and author, else of one of the two, else all."""
     is_here = place.stage == stage_slug
     is_own = is_here and graph.steps[unit.step_key].strategy in _OWN_DOCUMENTS
     own_model = unit.model if is_own else None
