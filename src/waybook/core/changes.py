@@ -132,7 +132,7 @@ _ENTITIES = frozenset(map(str, Entity))
 
 
 class ReplayError(ValueError):
-    """The old value in a change differs from the value in the row."""
+    """A change is malformed, or does not fit the row to which it is applied."""
 
 
 def replay(changes: Iterable[Change]) -> Rows:
@@ -158,7 +158,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
     ):
         del kind[change.id]
     else:
-        raise ReplayError(f"{change.entity} {change.id}: cannot make or remove this row")
+        raise ReplayError(f"{change.entity} {change.id}: this row cannot be created or removed")
 
 
 def _without_nulls(row: Json) -> Row | None:
@@ -198,9 +198,9 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
                     case [old, new]:
                         yield Change(Entity(entity), row_id, field, old, new)
                     case _:
-                        raise ReplayError(f"not the values of a change: {values!r}")
+                        raise ReplayError(f"invalid values of a change: {values!r}")
         case _:
-            raise ReplayError(f"not a change: {raw!r}")
+            raise ReplayError(f"invalid change: {raw!r}")
 
 
 def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
@@ -213,10 +213,10 @@ def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, Change
             case [str(entity), str(row_id), dict(fields)]:
                 yield entity, row_id, fields
             case _:
-                raise ReplayError(f"not a group of changes: {group!r}")
+                raise ReplayError(f"invalid group of changes: {group!r}")
 
 
 def new_value(values: Json) -> Json:
     if not isinstance(values, list) or not values:
-        raise ReplayError(f"not the values of a change: {values!r}")
+        raise ReplayError(f"invalid values of a change: {values!r}")
     return values[-1]

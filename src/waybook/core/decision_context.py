@@ -50,7 +50,7 @@ class ReviewPolicy(StrEnum):
     """Policy of an org that says who may decide a review."""
 
     #: An agent may submit the decision of its user. The review then records that an agent relayed
-    #: it.
+    #: the decision.
     RELAYED = "relayed"
     #: Only a user with the scope `review` may decide: on a web page, or with a credential other
     #: than the one that requested the review.

@@ -66,7 +66,7 @@ class BaseDraft:
         self._changes = []
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return the audit entries, which must contain every change."""
+        """Return the audit entries. Raise an error if a change is in none of them."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")

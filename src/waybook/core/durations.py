@@ -71,7 +71,7 @@ class Estimate:
     high: float
 
     def format(self, show: Callable[[float], str]) -> str:
-        """Return the estimate as text. The range is left out if it looks the same as the value.
+        """Return the estimate as text, without the range if its ends look the same as the value.
 
         >>> Estimate(middle=60, low=30, high=90).format(_format_seconds)
         '1 min (5 to 95 %: 30 s to 1 min)'

@@ -34,7 +34,7 @@ _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fff
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: Characters that have no variants. A variation selector after one of them counts as hidden.
+#: Characters that a variation selector cannot change, so a selector after them counts as hidden.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
 #: Matches sequences in which an invisible character is legitimate.
 _FITTING: Final = "|".join(
@@ -143,7 +143,7 @@ def _replaced(text: str, instead: Callable[[str], str]) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Count hidden characters by field and kind. `more` is the number of fields left out.
+    r"""Count hidden characters by field and kind. The key `more` has the number of fields left out.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}
@@ -179,7 +179,8 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
             yield from _walk(inner, f"{path}[{number}]")
 
 
-#: `_TAG` matches the beginning of an HTML tag or of an escaped tag, `_ESCAPED_TAG` only the latter.
+#: `_TAG` matches the beginning of an HTML tag or of an escaped tag. `_ESCAPED_TAG` matches only the
+#: beginning of an escaped tag.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])|&(?=(?:amp;)*lt;)")
 _ESCAPED_TAG: Final = re.compile(r"&(?:amp;)*lt;")
 

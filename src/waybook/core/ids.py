@@ -13,15 +13,15 @@ ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 _BASE: Final = len(ALPHABET)
 _DIGITS: Final = 11
 LENGTH: Final = _DIGITS + 1
-#: An id that sorts before all others, and one that sorts after them. No object has them.
+#: Ids that sort before and after the ids of all objects.
 FIRST_ID: Final = ALPHABET[0] * LENGTH
 LAST_ID: Final = ALPHABET[-1] * LENGTH
 
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
 _POWERS: Final = tuple(_BASE**power for power in reversed(range(_DIGITS)))
 _WEIGHTS: Final = range(2, _DIGITS + 2)
-#: Number of random bits that follow each millisecond. With 12 bits, the ids suffice until the year
-#: 2166.
+#: Number of random bits that follow the time in milliseconds. With 12 bits, the ids suffice until
+#: the year 2166.
 _BITS_PER_MILLISECOND: Final = 12
 _BITS_OF_GAP: Final = 5
 
@@ -105,7 +105,7 @@ def is_mistyped(text: str) -> bool:
 
 
 def id_or_nil(text: str) -> str:
-    """Return an id in its usual spelling, or `FIRST_ID`, which no object has."""
+    """Return an id in its usual spelling, or `FIRST_ID` (no object has it) if the text is no id."""
     usual = normalize_id(text)
     return usual if is_id(usual) else FIRST_ID
 

@@ -49,8 +49,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 ANSWER_SECONDS = 5.0
-#: Startup message of protocol version 3.0, without its length. Any answer shows that a server
-#: listens.
+#: Startup message of PostgreSQL's protocol 3.0, without the length field. Any answer to the message
+#: shows that a server listens.
 _STARTUP = struct.pack("!i", 196608) + b"user\0waybook_app\0database\0waybook\0\0"
 _STARTING_UP = b"57P03"
 _PEER_CREDENTIALS = struct.Struct("3i")

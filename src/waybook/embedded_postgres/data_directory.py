@@ -236,7 +236,7 @@ def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
     deadline = time.monotonic() + _CLAIM_SECONDS
     while True:
         record = locks.open_lock(path)
-        locks.wait_exclusive(record, deadline, "waited for another keeper to leave the cluster")
+        locks.wait_exclusive(record, deadline, "waited to use the cluster")
         if os.fstat(record).st_nlink and os.path.samestat(os.fstat(record), path.lstat()):
             break
         os.close(record)
@@ -257,7 +257,7 @@ def is_deleted(descriptor: int) -> bool:
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark each cluster whose data directory was deleted. Remove it a month after that."""
+    """Mark clusters whose data directory was deleted, and remove those marked a month ago."""
     at = time.time() if now is None else now
     removed = []
     for record in [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]:

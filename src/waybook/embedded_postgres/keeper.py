@@ -47,8 +47,8 @@ from waybook.errors import Unavailable, WaybookError
 EPHEMERAL = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
-#: PostgreSQL logs one of these texts if the previous server has not ended completely. Another
-#: attempt may succeed.
+#: PostgreSQL logs one of these texts if the previous server has not ended completely. A later start
+#: may succeed.
 _TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 
@@ -57,11 +57,11 @@ class _Keeper:
 
     def __init__(self, control_dir: ControlDirectory, *, durable: bool) -> None:
         """Create the directories and the cluster, unless they exist."""
-        #: Lock that each client shares while it uses the server.
+        #: Lock file. Each client holds a shared lock on it while the client uses the server.
         self._clients = locks.open_lock(control_dir.clients_lock)
         self._home, account = create_server_directory(control_dir)
-        # The open directory shows whether it was deleted. Some file systems always report zero
-        # links, so there the link count cannot reveal a deletion.
+        # Keep the directory open, because its link count is zero after a deletion. Some file
+        # systems always report zero links, so a deletion cannot be detected there.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         self._data_dir = os.open(control_dir.data_dir, flags)
         self._shows_links = not is_deleted(self._data_dir)
@@ -89,7 +89,7 @@ class _Keeper:
         self._durable = durable
         is_prepared = is_ready(self._home, connection.passwords)
         if not is_prepared or (known is not None and known.durable != durable):
-            # Stop a running server that has another durability.
+            # Stop a running server before the cluster is set up or its durability changes.
             deadline = time.monotonic() + START_SECONDS
             if orphan := adopt_server(self._home, self._socket_dir, deadline):
                 stop(orphan)
@@ -144,7 +144,8 @@ class _Keeper:
                 continue
             idle_since = idle_since or time.monotonic()
             if time.monotonic() - idle_since >= grace_seconds:
-                # Keep the clients' lock, so that a new client waits until the server is down.
+                # Do not release the clients' lock, so that a new client waits until the server is
+                # down.
                 break
             locks.release(self._clients)
         stop(server)

@@ -143,7 +143,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop the cluster's server, which has lost its socket, or delete an outdated pid file."""
+    """Stop the cluster's server if it runs without a socket, or delete an outdated pid file."""
     try:
         number = int(record.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):

@@ -52,7 +52,7 @@ class Attachment:
         if durable and not connection.durable:
             raise Misconfigured(
                 f"the server at {connection.socket_dir} was started without durability, as tests "
-                "do; choose another data directory, or wait until its users are gone"
+                "do; choose another data directory, or wait until no process uses it"
             )
         self.data_dir = control_dir.data_dir
         self.version = connection.version
@@ -116,7 +116,7 @@ class Attachment:
                     home = connection and Path(connection.server_home)
                     log = home / "server.log" if home else control_dir.log
                     raise Unavailable(
-                        f"PostgreSQL in {control_dir.data_dir} takes no connections after "
+                        f"PostgreSQL in {control_dir.data_dir} accepts no connections after "
                         f"{START_SECONDS:.0f} s; its log {log} ends:\n{tail(log)}"
                     )
                 if locks.is_held(control_dir.supervisor_lock):

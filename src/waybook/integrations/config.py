@@ -16,7 +16,7 @@ from waybook.settings import LOOPBACK, Settings
 _MAX_TEMPLATE_BYTES = 65_536
 #: How long the links in a review message can be used.
 _ACTION_LINK_LIFETIME = timedelta(days=7)
-#: Beginning of `oidc_org` before the name of a claim. A slug has no colon.
+#: Prefix of `oidc_org` if it names a claim. The slug of an org never has a colon.
 _CLAIM = "claim:"
 #: Scopes of a user who is created at the first sign-in.
 _NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
@@ -106,7 +106,7 @@ def _read_template(path: Path) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
     issuer: str
-    #: URL to which agents connect, published as `resource` as in RFC 9728.
+    #: URL to which agents connect. It is the field `resource` of the metadata (RFC 9728).
     resource: str
     audience: str
     client_id: str | None

@@ -22,7 +22,8 @@ _SERVER_ERRORS: Final = 500
 
 
 class EmbeddingsClient:
-    #: Seconds of a request, of the first pause before a retry, and without calls after a failure.
+    #: Seconds: limit of a request, first pause before a retry, and time without calls after a
+    #: failure.
     seconds, pause, rest = 10.0, 0.3, 20.0
 
     def __init__(self, url: str, model: str, key: str | None) -> None:

@@ -95,7 +95,7 @@ class BoundedHttpClient:
     async def _ask(
         self, method: str, content: bytes, headers: Mapping[str, str], deadline: float
     ) -> tuple[int, bytes]:
-        """Return the status and body of the answer, after retries if the answer asks for them."""
+        """Return the status and body of the answer. An answer with Retry-After causes a retry."""
         retries = 0
         while True:
             async with self._sent(method, content, headers) as response:

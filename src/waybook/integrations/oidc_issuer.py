@@ -231,7 +231,8 @@ def _describe_error(error: EndpointFailed | TimeoutError) -> str:
     return f"it did not finish answering within {SECONDS:.3g} s"
 
 
-#: A token that names an unknown key causes a fetch of the keys, at most once in this many seconds.
+#: If a token names an unknown key, the issuer's keys are fetched, at most once in this many
+#: seconds.
 MIN_REFRESH_SECONDS: Final = 30.0
 #: Keys older than this are fetched again in the background, so that withdrawn keys disappear.
 STALE_SECONDS: Final = 900.0

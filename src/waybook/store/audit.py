@@ -28,7 +28,7 @@ from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 #: Endings of the names of columns that contain times. In JSON, PostgreSQL writes these times in the
 #: server's time zone, so they are converted to UTC.
 _TIME_SUFFIXES = ("_at", "_since")
-#: Hash that the first entry of every chain refers to.
+#: The first entry of a chain has no previous seal, so its own seal is computed with these bytes.
 GENESIS = bytes(32)
 
 

@@ -24,7 +24,7 @@ class WorkCount(NamedTuple):
     documents: int = 0
     deliveries: int = 0
     failed_deliveries: int = 0
-    #: Webhook messages that are due, but that no process has tried to send.
+    #: Number of webhook messages that should have been sent, but that no process has tried to send.
     overdue_deliveries: int = 0
 
 

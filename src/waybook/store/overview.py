@@ -19,8 +19,8 @@ _FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
 class TroubleKind(StrEnum):
     OPEN = "o"
     STALLED = "s"
-    #: `FAILED` is a plan that failed after the reader's last visit, `FAILED_EARLIER` one that
-    #: failed before.
+    #: `FAILED` is a plan that failed after the reader's last visit. `FAILED_EARLIER` is a plan that
+    #: failed before that visit.
     FAILED = "f"
     FAILED_EARLIER = "e"
     RUN = "r"

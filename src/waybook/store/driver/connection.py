@@ -186,7 +186,7 @@ class DbConnection:
         self._messages += 1
         if self._messages < self._replan_at:
             return opening
-        # Otherwise, PostgreSQL would keep using a plan that it made while a table was nearly empty.
+        # Otherwise, PostgreSQL would keep a query plan that it made while a table was nearly empty.
         self._replan_at = min(4 * self._messages, self._messages + REPLAN_EVERY)
         return (*opening, _DISCARD_PLANS)
 

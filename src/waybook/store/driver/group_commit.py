@@ -48,8 +48,8 @@ class Call(NamedTuple):
     statements: Message
     #: Runs after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: Whether the call waits for one turn of the event loop, so that it can be sent together with
-    #: other calls.
+    #: Whether the call waits for the next iteration of the event loop, so that it can be sent
+    #: together with other calls.
     waits: bool = False
     is_read: bool = False
 

@@ -67,7 +67,7 @@ class Leadership:
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:
-        """Return, for each kind of work, how many seconds ago its last finished pass began.
+        """Return how many seconds ago the last finished pass of each kind of work began.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])

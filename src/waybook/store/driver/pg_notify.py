@@ -22,8 +22,8 @@ SQL = load("driver/pg_notify")
 #: The channel `waybook_news` must be the same as in `pg_notify.sql`.
 _LISTEN = b"listen waybook_news"
 
-#: Each poll also reads changes from these seconds before the last poll, because a change may be
-#: committed later than its recorded time.
+#: Each poll also reads the changes of this many seconds before the last poll, because a change may
+#: be committed later than its recorded time.
 _OVERLAP_SECONDS = 15.0
 #: Seconds between two checks whether the listening connection still works.
 _PROBE_SECONDS = 30.0
@@ -69,7 +69,7 @@ async def listen(database: Database, bus: Bus) -> None:
                 async with asyncio.timeout(_PROBE_DEADLINE_SECONDS):
                     await _is_pooled(connection)
     except (psycopg.Error, TimeoutError) as error:
-        raise Unavailable("the connection that listens for news broke") from error
+        raise Unavailable("the connection that receives change events broke") from error
 
 
 async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:

@@ -48,13 +48,14 @@ class FairQueue(Generic[_Item]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: Counter[Hashable] = Counter()
-        #: Waiting calls by org. Among orgs with equally many connections, the first one is served.
+        #: Waiting calls by org. If several orgs use equally few connections, the first of them in
+        #: this dictionary is served.
         self._waiting: dict[Hashable, deque[_Item]] = {}
         self._first_org: Hashable = None
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Record that an org has calls. None means the server itself."""
+        """Record that an org has calls. Calls of the server itself (None) do not count."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:

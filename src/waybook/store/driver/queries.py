@@ -96,8 +96,8 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
 #: A row of a query, with a field for each column that `load` names.
 Row: TypeAlias = Any
 
-#: A named tuple with one field per column. The first field may be another named tuple, which gets
-#: the first columns.
+#: A named tuple with one field per column. Its first field may be another named tuple, with the
+#: first columns as its fields.
 _RowClass: TypeAlias = type[tuple[Any, ...]]
 _RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
@@ -190,7 +190,7 @@ class Query:
             (place,) = self.places
             listed = values[place]
             if type(listed) is not Rows:
-                raise TypeError(f"{self.name} takes rows")
+                raise TypeError(f"the query {self.name} needs a value of type Rows")
             rows = listed.rows
             number = len(rows)
             parameters = _encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
@@ -243,8 +243,8 @@ _RowSpec: TypeAlias = _RowClass | str | tuple[_RowClass, str]
 def load(name: str, **rows: _RowSpec) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
-    `rows` maps query names to row classes, or to the names of the columns. If the first columns
-    belong to another class, a name stands for all of them, and the names follow that class.
+    `rows` maps query names to row classes or to column names. After a class in a tuple, the first
+    name is a field with an instance of this class, which gets the first columns of the row.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
@@ -293,14 +293,14 @@ def _encode_parameters(values: Iterable[Value]) -> _Parameters:
     """
     encoded = [None if value is None else _ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, encoded)):
-        raise ValueError("PostgreSQL keeps no NUL in a text")
+        raise ValueError("a text contains a NUL character, which PostgreSQL cannot store")
     return encoded
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
-            raise TypeError(f"{kind.__name__} is not written to the database")
+            raise TypeError(f"the type {kind.__name__} is not supported as an SQL parameter")
         self[kind] = str.encode
         return str.encode
 
@@ -313,7 +313,7 @@ def _time(at: datetime) -> bytes:
 def _ids(value: Ids) -> bytes:
     ids = [*value.ids]
     if not all(is_id(text) or is_uuid(text) for text in ids):
-        raise ValueError("a list of ids takes nothing but ids")
+        raise ValueError("a list of ids contains a text that is not an id")
     return f"{{{','.join(ids)}}}".encode()
 
 
@@ -334,7 +334,7 @@ _ENCODERS = _Writers(
 
 def scalar(value: Json) -> Value:
     if isinstance(value, list | dict):
-        raise TypeError("a column of one value was given a structure")
+        raise TypeError("a scalar column was given a list or an object")
     return value
 
 

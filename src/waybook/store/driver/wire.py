@@ -40,7 +40,8 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Value for a transaction without an org. PostgreSQL refuses it, because it is not a valid id.
+#: Value of the parameter `org` in a transaction without an org. It is not a valid id, so a query
+#: that needs an org fails.
 NO_ORG = b"no org"
 
 
@@ -73,7 +74,7 @@ REFUSALS: Final[Mapping[str | None, type[Exception]]] = {
 
 
 class PreparedStatementLost(Exception):
-    """The database does not know a prepared statement. A connection pooler must be in between."""
+    """A prepared statement is missing, so a connection pooler must be in front of the database."""
 
 
 @dataclass(slots=True)

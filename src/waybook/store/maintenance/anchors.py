@@ -113,7 +113,7 @@ def _read_anchor(values: list[Any]) -> Anchor:
         org_id, subject, subject_id, seq, digest = values
         return Anchor(UUID(org_id), subject, str(subject_id), int(seq), bytes.fromhex(digest))
     except (ValueError, TypeError, AttributeError):
-        raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
+        raise InvalidInput("this audit anchor is damaged: a line is not valid") from None
 
 
 def ends_in(connection: psycopg.Connection) -> Iterator[Anchor]:
@@ -130,7 +130,7 @@ def entries_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[Anchor]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors whose entries are missing or have another hash, with this hash."""
+    """Return each anchor whose entry is missing or has another hash, with that hash or None."""
     hashes = {row[:4]: row.hash for row in rows}
     held = [(anchor, hashes.get(anchor[:4])) for anchor in anchors]
     return [(anchor, got or None) for anchor, got in held if not got or got != anchor.hash]

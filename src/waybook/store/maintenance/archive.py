@@ -186,7 +186,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except _DAMAGED as error:
-        raise damaged(f"{path} is no complete zip file") from error
+        raise damaged(f"{path} is not a complete zip file") from error
     with opened:
         yield Archive(opened)
 

@@ -127,7 +127,7 @@ class _Restore:
             self._load(member)
         orgs = all_orgs(self._connection)
         if totals_of(chain_ends(self._connection, orgs)) != self._manifest.anchor:
-            raise damaged("the audit chains do not end where they did")
+            raise damaged("the audit chains do not end as at the time of the backup")
 
     def _check_empty(self, tables: list[str]) -> None:
         row_counts = []

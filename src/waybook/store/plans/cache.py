@@ -24,14 +24,15 @@ RELOADS_AFTER_CONFLICT = 8
 #: After another process changed a plan, this many checks must find it unchanged before the cached
 #: plan is used unchecked again.
 CHECKS_AFTER_CHANGE = 4
-#: After such a change, newly cached plans are checked too. The checks end when enough of them found
-#: plans unchanged: `CHECKS_AFTER_CHANGE` for each change, but at most this many.
+#: After another process changed any plan, newly cached plans are checked too. The checks end when
+#: enough of them found plans unchanged: `CHECKS_AFTER_CHANGE` for each change, but at most this
+#: many.
 MAX_CHECKS_OF_NEW_PLANS = 32
 
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the cached plan has all sessions that ever worked on it.
+    #: Whether the cached plan lists all sessions that ever worked on the plan.
     all_sessions: bool
     period: int = 0
 

@@ -133,7 +133,7 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
     changed, steps = [*plan], [*plan.steps]
     for expected, row in enumerate(rows, plan.seq + 1):
         if row.seq != expected or row.details is None:
-            raise ReplayError(f"entry {expected} was not read")
+            raise ReplayError(f"audit entry {expected} is missing or was too long to read")
         _apply_changes(changed, steps, row.details)
     changed[_SEQ], changed[_STEPS] = rows[-1].seq, tuple(steps)
     return Plan._make(changed)
@@ -153,7 +153,7 @@ def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
         elif entity == Entity.SESSION:
             plan[_SESSIONS] |= {row_id}
         elif entity not in OTHER_ROWS:
-            raise ReplayError(f"changes of the {entity} {row_id} are not applied")
+            raise ReplayError(f"changes of the {entity} {row_id} cannot be applied")
 
 
 def _set_fields(
@@ -164,7 +164,7 @@ def _set_fields(
             (place, convert), value = known[name], new_value(values)
             row[place] = value if convert is None or value is None else convert(value)
         elif name not in other:
-            raise ReplayError(f"changes of the field {name} are not applied")
+            raise ReplayError(f"changes of the field {name} cannot be applied")
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:

@@ -40,8 +40,9 @@ MAX_SOURCES = 3
 #: A search ranks at most this many passages with some words of the query, and at most this many
 #: passages with all words.
 CANDIDATES = 2_000
-#: The terms of a query are divided into heavy and light terms. All light terms together weigh less
-#: than this. Passages with a heavy term are ranked first.
+#: The terms of a query are divided into light and heavy terms. The light terms are the most common
+#: words of the query, and their weights add up to less than this. Passages with a heavy term are
+#: ranked first.
 _MAX_LIGHT_WEIGHT = 0.4
 #: Without the full-text index, a search reads only this many passages, the newest ones.
 MAX_UNINDEXED_SCAN = 5_000

@@ -94,7 +94,7 @@ class CommitPipeline:
             self._end(committed, ended)
 
     def _send_next(self, ended: int) -> None:
-        """Send the next batch: half of the calls that are waiting or expected soon."""
+        """Send the next batch, with half as many calls as are waiting or have just ended."""
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]

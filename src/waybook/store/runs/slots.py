@@ -73,20 +73,20 @@ class RunSlot:
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run. Forget the run if a change was missed."""
+        """Apply committed changes to the cached run. Drop the cached run if it missed a change."""
         if self.cached is not None and self.cached.head.seq < head.seq:
             is_next = self.cached.head[:2] == before[:2]
             self.cached = self.cached.advance(decision, head) if is_next else None
 
     def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
-        """Return whether the database may have free jobs that the cache does not know."""
+        """Return whether the database may have free jobs that the cached list lacks."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
             return True
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
 
     def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
-        """Return how many free jobs to read: twice as many if the last jobs were soon claimed."""
+        """Return how many free jobs to read. The number doubles if the cached jobs are used up."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         is_used_up = (
             free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
