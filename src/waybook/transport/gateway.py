@@ -25,13 +25,13 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, Unavailable, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: The request's state says under this key whether the rate limiter admitted the request.
+#: Key in the request's state: whether the rate limiter admitted the request.
 RATE_COUNTED: Final = "counted"
-#: The request's state has under this key the error that prevented the check of the credential.
+#: Key in the request's state: the error that prevented the check of the credential.
 FAULT: Final = "fault"
-#: The request's state has under this key the arrival time, by the clock of the event loop.
+#: Key in the request's state: its arrival time, by the clock of the event loop.
 ARRIVED: Final = "arrived"
-#: The request's state has under this key a function that lets the org's next request start.
+#: Key in the request's state: a function that lets the org's next request start.
 RELEASE_SLOT: Final = "release_slot"
 
 
@@ -142,7 +142,7 @@ _Key = TypeVar("_Key")
 
 @contextmanager
 def counting(counts: Counter[_Key], key: _Key) -> Iterator[None]:
-    """Count the key once more within the block. A key that is no longer counted is removed."""
+    """Add 1 to the count of a key within the block. A key is removed when its count is 0 again."""
     counts[key] += 1
     try:
         yield

@@ -1,7 +1,7 @@
 """Checks of JSON-RPC messages before the MCP library parses them, and errors of the MCP protocol.
 
-With these checks, all protocol revisions reject the same messages with the same errors. Errors
-contain no internal details and no secrets.
+With these checks, the same messages get the same errors under all revisions of the MCP
+specification. Errors contain no internal details and no secrets.
 """
 
 import json

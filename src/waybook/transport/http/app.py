@@ -220,7 +220,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
-            # An incomplete form must not be taken for a complete one.
+            # An incomplete form must not be processed like a complete form.
             raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
@@ -253,8 +253,8 @@ def is_same_site(method: str, headers: HeaderValues) -> bool:
     )
 
 
-#: Maximum number of cached results of header checks, which help because a client sends the same
-#: headers with every request. Checks of large headers are not cached.
+#: Maximum number of cached results of header checks. The cache saves time, because a client sends
+#: the same headers with every request. Checks of large headers are not cached.
 _MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
@@ -319,7 +319,7 @@ class RequestPipeline:
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         mcp = self.mcp if method == "POST" and path in _MCP_PATHS else None
-        # Cache only checks for the paths of MCP, because clients can invent any other path.
+        # Cache only checks for MCP paths, because clients can request any number of other paths.
         is_cached = mcp is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = _cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)

@@ -156,7 +156,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether this follows a link on another site, so the browser sent no session cookie."""
+    """Return whether the browser follows a link on another site, and so sends no session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 

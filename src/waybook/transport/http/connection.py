@@ -192,7 +192,7 @@ def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
 
 
 def declared_size(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the size of the body that the headers declare, or None if they do not.
+    """Return the size of the body that the headers declare, or None without a valid size.
 
     >>> declared_size([(b"content-length", b"12")]), declared_size([(b"content-length", b"?")])
     (12, None)
@@ -328,7 +328,7 @@ def is_verified(request: Request) -> bool:
 
 
 async def verify_credential(request: Request) -> Response | None:
-    """Return an error response if a credential is not valid that no database query has checked."""
+    """Verify a credential that no query has checked yet. Return an error response, or None."""
     if is_verified(request):
         return None
     verify: _Verifier = request_state(request)[_VERIFY]
@@ -388,7 +388,7 @@ class ResponseSend:
             self.release()
 
     async def _compress(self, message: Message) -> Message:
-        """Send the start of the response if that has not been done. Return the compressed body."""
+        """Send the start of the response if it was kept back. Return the body part to send."""
         chunk, more = message.get("body", b""), message.get("more_body", False)
         start, self._start = self._start, None
         if start is not None and (more or len(chunk) >= MIN_BYTES):

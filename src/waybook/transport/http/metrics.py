@@ -209,7 +209,7 @@ def _buckets(histogram: Histogram) -> Buckets:
 
 
 def _resident_bytes() -> int:
-    """Return the memory use of this process in bytes, or the maximum so far on some systems."""
+    """Return the memory use of this process in bytes or, without /proc, its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
@@ -257,7 +257,7 @@ class Operations:
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
-#: Maximum age of gauges. Older ones are left out, because their worker has ended.
+#: Maximum age of gauges. Older gauges are left out, because their worker has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
 _MAX_READS: Final = 3
@@ -272,7 +272,7 @@ Published: TypeAlias = tuple[float, Sequence[Metric]]
 class SharedMetrics:
     """Memory with one part per worker, created before the workers are forked.
 
-    The worker that is asked for metrics adds up those of all workers.
+    The worker that serves a request for metrics adds up the metrics of all workers.
     """
 
     def __init__(self, count: int) -> None:

@@ -89,7 +89,7 @@ class ConcurrencyLimiter:
             release()
 
 
-#: A delay grows with every `QUEUE_STEP` requests that are delayed with the same key.
+#: Each time this many more requests with the same key are being delayed, the delay gets longer.
 QUEUE_STEP: Final = 32
 MAX_DELAY_FACTOR: Final = 10
 
@@ -146,7 +146,7 @@ class RequestThrottle:
         return caller.org_id if is_admitted else None
 
     async def _count(self, dispatcher: DispatcherPort, caller: Caller, more_calls: int = 0) -> bool:
-        """Count a request as one call and `more_calls`. Return whether it is within the limit."""
+        """Count a request as `1 + more_calls` calls. Return whether it is within the limit."""
         if dispatcher.try_acquire(caller):
             await _delay(self.delays, caller.org_id, next(self.pauses), self.pause)
             if dispatcher.try_acquire(caller):
@@ -164,7 +164,7 @@ class RequestThrottle:
         return answer_error_response(RateLimited("too many requests without sign-in").as_json())
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Return the org of a request and its limiter. A request without an org need not wait."""
+        """Return the org of a request, and the limiter that it must pass if it has an org."""
         path, caller = request.scope["path"], signed_in_caller(request)
         if path.startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
@@ -289,7 +289,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Charge the address for a lookup. Return the charge, to be refunded for a valid secret."""
+        """Count a lookup as failed until the secret proves valid. Return the seconds counted."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         now = self._clock()

@@ -198,7 +198,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state file after a tool call. If that fails, the error is only logged."""
+        """Update the state file after a tool call. A failed update is only logged."""
         thread = dict(params.meta or {}).get(_THREAD_FIELD)
         is_named = isinstance(thread, str) and _is_file_name(thread)
         key = str(thread) if is_named else self.conversation or OWN_KEY

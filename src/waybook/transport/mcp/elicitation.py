@@ -173,7 +173,8 @@ class ReviewElicitation:
             return await self.start(context, result) if is_review else result
 
         async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-            # Only older revisions of the protocol call `initialize`, and they have no extensions.
+            # Only older revisions of the MCP specification use `initialize`. They have no
+            # extensions.
             result = await call_next(ctx)
             match result:
                 case {"capabilities": {"extensions": dict() as extensions}}:
@@ -227,7 +228,7 @@ class ReviewElicitation:
         try:
             form = wire.ElicitResult.model_validate(response)
         except ValidationError:
-            raise invalid_params(f"inputResponses.{ELICITATION_KEY} is not an answer") from None
+            raise invalid_params(f"inputResponses.{ELICITATION_KEY} is not valid") from None
         if form.action != "accept":
             return {}
         content = form.content or {}

@@ -109,7 +109,7 @@ class Prompts:
     plans: bool
     runs: bool
     skills: bool
-    #: If set, the prompts for runs are listed only when the tools for runs are.
+    #: If set, the prompts for runs are listed only while the tools for runs are listed.
     run_tools: RunTools | None = None
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:

@@ -307,7 +307,7 @@ class Skills:
             return (await self.gateway.dispatcher()).skills
         except WaybookError as error:
             answer = Answer(error.as_json(), is_error=True)
-            raise error_from_answer(answer, "No skills now") from None
+            raise error_from_answer(answer, "The skills cannot be read now") from None
 
 
 def _uri_of(skill: Skill, path: str) -> str:

@@ -1,4 +1,4 @@
-"""MCP server with tools, resources and prompts, for every protocol revision."""
+"""MCP server with tools, resources and prompts, for every revision of the MCP specification."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,7 +30,8 @@ from waybook.transport.mcp.tools import PublishedTool, RunTools, tools_in_profil
 
 _MAX_COMPLETIONS: Final = 100
 
-#: Prompts, and the URIs of resources, that clients can complete. A URI is of runs or of plans.
+#: Prompts and resource URIs for whose argument clients can request completions. The value in `URIS`
+#: is true for runs and false for plans.
 PROMPTS: Final = {"resume_plan": "planId", "work_on_run": "runId"}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 

@@ -29,7 +29,7 @@ from waybook.transport.jsonrpc import Context, invalid_params
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.tools import require_tasks
 
-#: Maximum numbers of streams, in total and per org, and of subscriptions.
+#: Maximum number of streams in total, of streams per org, and of subscriptions.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 _MAX_RESOURCES: Final = 1_000

@@ -69,7 +69,7 @@ def outcome_of(
     feedback: str | None = None,
     **more: object,
 ) -> Card:
-    """Return a recorded decision or feedback: who gave it, and the plan's status afterwards."""
+    """Return the template values of a recorded decision or feedback."""
     known = {"by": by or "another user", "text": text, "at": at, "feedback": feedback}
     return {**known, "too_late": False, "status": None, **more}
 
@@ -181,7 +181,7 @@ async def _respond(
 ) -> Response:
     """Show the card after its form was submitted.
 
-    A reply to the page's script has status 200, because the script ignores all other replies.
+    A reply to the page's script always has status 200, because the script ignores other statuses.
     """
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if page.is_partial else status

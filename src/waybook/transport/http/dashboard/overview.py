@@ -45,8 +45,8 @@ _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 _COOKIE_SECONDS: Final = 180 * 86_400
-#: Format of the cookie: two times in seconds since 1970. The list of finished work that was last
-#: shown began at the first time, and it was shown at the second time.
+#: Format of the cookie: two times in seconds since 1970. The overview was last shown at the second
+#: time, and it then listed the work finished since the first time.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 
 
@@ -141,7 +141,7 @@ async def plan_list(page: PageRequest) -> Response:
     )
     counts: dict[str, int] = {OPEN: results.open, ALL: results.total}
     counts |= {name: results.counts[name] for name in PlanState if results.counts.get(name)}
-    # The chosen state is listed even without plans.
+    # The chosen state is listed even if no plan is in this state.
     counts.setdefault(state, 0)
     texts = {}
     for name, count in counts.items():
@@ -197,8 +197,8 @@ async def search_page(page: PageRequest) -> Response:
             await page.context(),
             text,
             limit=_MAX_OPTIONS if is_palette else _MAX_HITS,
-            # Search by meaning only for the results page. The palette searches while the user
-            # types, and there the search by meaning does not help.
+            # Search by meaning only for the results page. The command palette searches while the
+            # user types, when a search by meaning does not help.
             semantic=not is_palette,
         )
     except InvalidInput as refused:

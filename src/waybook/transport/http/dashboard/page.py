@@ -150,7 +150,7 @@ class PageRequest:
         return await self.dispatcher.services.shared(LayoutWorker).run(org_id, cost, work)
 
     async def picture(self, job: DrawingJob) -> str:
-        """Return a map as SVG. A large map is drawn by the worker process.
+        """Return a map as SVG. A separate process draws large maps.
 
         Raises:
             Busy: the org has too many drawings in progress.

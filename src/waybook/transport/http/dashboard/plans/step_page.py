@@ -72,7 +72,7 @@ ACTIONS: Final = {
 _SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
 NEW: Final = "new"
 
-#: Values of the form for a condition. A form with `text` cannot express its condition.
+#: Values of the form for a condition. `text` describes a condition that the form cannot express.
 _ConditionForm: TypeAlias = dict[str, Any]
 
 

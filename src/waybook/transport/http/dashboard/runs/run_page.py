@@ -195,7 +195,7 @@ def run_map(
             places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
             key = places.get(near or "", focus)
             drawn = steps_around(lane, key, _MAX_BOXES)
-            # Do not draw only completed steps.
+            # If all drawn steps are completed, draw the part around the most urgent step instead.
             if all(statuses.get(step.key) == "completed" for step in drawn.steps):
                 key, drawn = focus, steps_around(lane, focus, _MAX_BOXES)
             drawn_near = drawn_near or next(place for place in places if places[place] == key)
@@ -297,7 +297,7 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
         following = form.text("following") == "true"
         args = {"documentId": form.text("document"), "following": following}
         tool = "regenerate_document"
-    # All forms on a page have the same idempotency key, so add what the form is about.
+    # All forms on a page have the same idempotency key, so add the fields that distinguish them.
     place = "/".join(filter(None, (run_id, *map(form.text, _FORM_PLACES))))
     key = f"{form.text('key')[:64]}:{place}"[:200]
     answer = await page.call_tool(tool, {**args, "idempotencyKey": key})
