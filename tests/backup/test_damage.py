@@ -191,7 +191,7 @@ def test_restore_refuses_a_missing_file_or_another_kind_of_file(
 ) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear Ann,")
-    with pytest.raises(InvalidInput, match="no complete zip file"):
+    with pytest.raises(InvalidInput, match="not a complete zip file"):
         restore_into(copy, file)
     with pytest.raises(InvalidInput, match="there is no file"):
         restore_into(copy, tmp_path / "nothing.zip")

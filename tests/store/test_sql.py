@@ -124,7 +124,7 @@ def test_query_parameter_with_a_nul_character_raises_value_error() -> None:
 
 
 def test_invalid_id_in_a_query_parameter_raises_value_error() -> None:
-    with pytest.raises(ValueError, match="nothing but ids"):
+    with pytest.raises(ValueError, match="not an id"):
         Query("q", "select %(a)s")(a=Ids(["a,b"]))
 
 

@@ -21,7 +21,7 @@ class Usage(NamedTuple):
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages. If both name a language model, the sum has the second one.
+        """Return the sum of two usages, with the language model of `other` if it names a model.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')

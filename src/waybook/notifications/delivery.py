@@ -25,7 +25,7 @@ from waybook.json_values import Json
 class WebhookMessage(NamedTuple):
     """A notification that is stored until it has been delivered or given up."""
 
-    #: Id of the message. It is the same in every delivery attempt, so that the receiver can
+    #: Id of the message. It stays the same when a delivery is retried, so that the receiver can
     #: recognize duplicates.
     id: str
     event: str
@@ -37,7 +37,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt. Without an `error`, the message was delivered."""
+    """Result of one try to deliver a message. Without an `error`, the message was delivered."""
 
     error: str | None = None
     status: int | None = None
@@ -68,7 +68,7 @@ class DeliveryStatus(StrEnum):
 def decide_retry(
     message: WebhookMessage, outcome: DeliveryOutcome, chance: float
 ) -> tuple[DeliveryStatus, datetime]:
-    """Decide whether to send a message again, and when. `chance` (0 to 1) varies the delay."""
+    """Decide whether to send a message again, and when. The random `chance` varies the delay."""
     if outcome.error is None:
         return DeliveryStatus.DELIVERED, message.now
     due_at = message.now + backoff(message.attempt, chance)
@@ -78,7 +78,7 @@ def decide_retry(
 
 
 def backoff(attempt: int, chance: float) -> timedelta:
-    """Return how long to wait after delivery attempt number `attempt`.
+    """Return how long to wait after the failed delivery number `attempt`.
 
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]

@@ -133,7 +133,7 @@ def encode_body(
 ) -> tuple[str, bytes]:
     """Return the content type and the HTTP body of a message.
 
-    Every delivery attempt sends the same bytes.
+    A retried delivery sends the same bytes.
     """
     fields = payload(message)
     if form is WebhookFormat.STANDARD:

@@ -199,7 +199,7 @@ class WriteContext(NamedTuple):
 def sealed_entries(
     entries: Sequence[Entry], subject: tuple[str, str], write_context: WriteContext
 ) -> list[SealedEntry]:
-    """Number new audit entries, and link them by hashes to the last entry of their chain."""
+    """Number the new audit entries, and link them by hashes to the last entry of their chain."""
     (now, actor, head), (kind, subject_id) = write_context, subject
     previous, at, sealed = head.hash, head.after(now), list[SealedEntry]()
     user, channel, session = actor.user, actor.channel, actor.session

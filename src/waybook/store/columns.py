@@ -14,10 +14,11 @@ _ModelT = TypeVar("_ModelT", bound=tuple[Any, ...])
 class _Column(NamedTuple):
     name: str
     type: str
-    #: Name of the column in the audit and in Python, if it is not `name`; or one of these words:
-    #: `key` for an id or audit position, which the audit does not record as a change;
+    #: Name of the column in the audit and in Python, if it differs from `name`; or one of these
+    #: words, for a column whose changes the audit does not record:
+    #: `key` for an id or a position in the audit;
     #: `parent` for the id of the plan or run, which is not read with the row;
-    #: `state` for a column that the audit does not record and that new rows do not set.
+    #: `state` for a column that new rows do not set.
     role: str = ""
 
     @property
@@ -52,7 +53,7 @@ class Table:
         """
         fields = tuple(column.field for column in self.read)
         if fields != getattr(model, "_fields", None):
-            raise TypeError(f"the columns of {self.name} are not the fields of {model.__name__}")
+            raise TypeError(f"{self.name}: columns differ from the fields of {model.__name__}")
         conversions = [
             (place, convert, () if column.type == "text[]" else None)
             for place, column in enumerate(self.read)

@@ -52,7 +52,7 @@ def insert_statement(message_id: str, notification: Notification, now: datetime)
 def outcome_statements(
     message: WebhookMessage, outcome: DeliveryOutcome, status: DeliveryStatus, due_at: datetime
 ) -> list[Statement]:
-    """Record the outcome of a delivery attempt, and delete old deliveries."""
+    """Record the outcome of a try to deliver a message, and delete old deliveries."""
     noted = SQL["record_outcome"](
         id=message.id,
         attempt=message.attempt,

@@ -70,7 +70,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events for the duration of the `with` block, from `since` on."""
+        """Subscribe to an org's events in the `with` block, starting after the position `since`."""
         missed = self.events_since(org_id, since) if since else []
         if missed is None:
             subscriber.on_gap()

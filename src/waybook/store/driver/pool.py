@@ -301,7 +301,7 @@ def _unreachable() -> Unavailable:
 T = TypeVar("T")
 #: Function that is called with the last error, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
-#: Pause between two attempts, in seconds.
+#: Pause between two tries to connect, in seconds.
 PAUSE_SECONDS: Final = 0.5
 #: Error texts of a server that will accept connections later. Every other refusal is final.
 _TRANSIENT: Final = (

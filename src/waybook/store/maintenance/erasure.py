@@ -25,7 +25,7 @@ SQL = load("maintenance/erasure", chain_entries=SealedEntry)
 
 Progress = Callable[[int, int], None]
 
-#: Tables with rows that calls lock. An erasure locks these rows first.
+#: Tables with rows that tool calls lock. An erasure locks these rows before it deletes anything.
 _LOCKED = ("plan", "run", "skill_execution")
 MAX_PASSES = 5
 

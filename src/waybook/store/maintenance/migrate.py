@@ -358,7 +358,7 @@ def check_schema(dsn: str, role: str) -> None:
 
 
 def judge_schema(applied: list[tuple[Any, ...]], bundled: list[Migration]) -> None:
-    """Compare the migrations of the database (number, digest, oldest compatible) with ours."""
+    """Compare the database's migrations (number, digest, oldest compatible) with the program's."""
     known = {migration.number: migration for migration in bundled}
     done = {number: digest for number, digest, _ in applied}
     _check_same(done.items(), known)

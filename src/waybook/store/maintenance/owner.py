@@ -167,7 +167,7 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Whether the maintenance role exists.
+    #: Whether the maintenance role exists, to which the owner can switch.
     can_step_down: bool
     refusal: str | None = None
 

@@ -34,7 +34,7 @@ from waybook.store.maintenance.owner import (
 SQL = load("maintenance/retention")
 _PLAN_QUERIES = load("maintenance/archived_plans")
 _RUN_QUERIES = load("maintenance/archived_runs")
-#: Queries that find archived plans and runs, and queries that delete them, in order and by table.
+#: Query that finds archived plans or runs, and queries that delete their rows, in order, by table.
 _SUBJECTS = {
     "plan": (SQL["archived_plans"], _PLAN_QUERIES),
     "run": (SQL["archived_runs"], _RUN_QUERIES),
@@ -45,7 +45,7 @@ MAX_SUBJECTS = 50
 #: Maximum number of calls that are moved into a new partition. It is limited, because no call can
 #: be logged during the move.
 MAX_MOVED_ROWS = 50_000
-#: Days after which the record of a passage's deletion is deleted too.
+#: Days for which the record of a passage's deletion is kept.
 _DELETIONS_DAYS = 2
 _WEEKS_AHEAD = 4
 _WEEK = timedelta(days=7)

@@ -54,7 +54,7 @@ def statements(
     *,
     is_cached: bool = False,
 ) -> tuple[list[Statement], ChainHead]:
-    """Return the SQL statements that write a decision, and the new end of the audit chain.
+    """Return the SQL statements that write decided changes, and the new end of the audit chain.
 
     For a cached plan, the first statement fails if the plan has changed in the database.
     """
@@ -70,7 +70,7 @@ def statements(
     written += _children(decision.plan, patches)
     if Entity.ARTIFACT in patches.entities:
         for patch in patches.inserts[Entity.ARTIFACT]:
-            # The audit has only the hash of a long text, so the text comes from the decision.
+            # The audit changes have only the hash of a long text, so the text comes from `texts`.
             texts = decision.texts.get(patch.id)
             values = {**patch.values, "content": texts[0]} if texts else patch.values
             of_plan = {"plan_id": decision.plan.id, "audit_seq": None, "audit_hash": None}

@@ -337,7 +337,7 @@ async def verify_credential(request: Request) -> Response | None:
 
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
-#: Header that is added to a response with status 503 if the response has no such header.
+#: `Retry-After` header, which is added to a response with status 503 that lacks this header.
 _RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]

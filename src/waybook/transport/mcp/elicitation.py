@@ -100,8 +100,8 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
-            # The client sends back the state that it got for its first call. It may have changed
-            # the state, so check the type.
+            # The client sends back the state that it got for its first call. The client may have
+            # changed this state, so check its type.
             state = None
             with suppress(orjson.JSONDecodeError):
                 state = orjson.loads(params.request_state)

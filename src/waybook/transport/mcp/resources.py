@@ -47,7 +47,7 @@ class ResourceKind:
     #: Tool that reads the resource. Documents and outputs need no tool.
     tool: str | None = None
     argument: str = ""
-    #: Whether the tool needs `detail` to return the full text.
+    #: Whether the tool returns the full text only with the argument `detail`.
     full_text: bool = False
     of_runs: bool = False
     mime_type: str = JSON

@@ -131,7 +131,7 @@ async def link_page(kind: LinkKind, find: FindLink, page: PageRequest) -> Respon
 async def _submit(
     page: PageRequest, link: AccessLink, decision: str, feedback: str
 ) -> tuple[Card, HTTPStatus]:
-    """Call the tool with a submitted form. Return the form, and OK or why it was refused."""
+    """Call the tool with a submitted form. Return the form, and the status of the response."""
     needed = STAGE_FEEDBACK_REQUIRED_MESSAGE
     tool, arguments = "submit_stage_feedback", {"runId": link.run_id, "stageSlug": link.stage}
     if decision:

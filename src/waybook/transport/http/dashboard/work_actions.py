@@ -206,8 +206,8 @@ _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --forma
 async def new_plan_page(data_dir: Path | None, page: PageRequest) -> Response:
     """Show the form, a preview of the plan, or the plan that was created.
 
-    `data_dir` has the saved templates. A server with several orgs has none, because orgs must not
-    share templates.
+    `data_dir` has the saved templates. A server with several orgs offers no templates, because orgs
+    must not share them.
     """
     await page.context()
     templates = builtin_templates()

@@ -119,7 +119,7 @@ _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 #: In a request, the page version that the browser has. In a response, the new version.
 VERSION_HEADER: Final = "waybook-version"
 _DIGEST_BYTES: Final = 8
-#: Limit for all remembered page versions together.
+#: Maximum size of all remembered page versions together.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
 #: Parts of the HTML that change with time, so the hash leaves them out.
@@ -177,7 +177,7 @@ class _Fragment:
 
 
 class VersionMemory:
-    """The hashes of the fragments of page parts, by the version of the part."""
+    """Remembers the hashes of the fragments of each version of a page part."""
 
     def __init__(self) -> None:
         self._hashes: OrderedDict[str, bytes] = OrderedDict()
