@@ -52,8 +52,8 @@ class ReviewPolicy(StrEnum):
     #: An agent may submit the decision of its user. The review then records that an agent relayed
     #: the decision.
     RELAYED = "relayed"
-    #: Only a user with the scope `review` may decide: on a web page, or with a credential other
-    #: than the one that requested the review.
+    #: Only a user with the scope `review` may decide: on a web page, or with a credential that did
+    #: not request the review.
     HUMAN = "human"
 
 

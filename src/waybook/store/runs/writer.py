@@ -122,7 +122,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Update the audit position of a cached run. If only one job changes, also update that job."""
+    """Update the audit position of a cached run and, if only one job changes, also this job."""
     run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
     if len(jobs) != 1:
         return SQL["advance_unchanged_run"](**head, run_id=run_id)

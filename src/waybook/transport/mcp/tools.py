@@ -22,7 +22,7 @@ from waybook.redaction import redact
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import Context, compact_json
 
-#: `auto` has the tools of `research`, and those of `runs` too once the org has a workflow.
+#: `auto` has the tools of `research` and, once the org has a workflow, also the tools of `runs`.
 PROFILES: Final = ("auto", "research", "runs", "all")
 FILE: Final = "tools.json"
 

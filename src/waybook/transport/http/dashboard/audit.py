@@ -226,7 +226,8 @@ async def agent_page(page: PageRequest) -> Response:
     except ValueError:
         raise InvalidInput(f"“{text}” is not a day; write it like 2030-01-31") from None
     activity = await read_agent(await page.context(), key, day, page.query("behind"))
-    # A failed step has two audit entries, one for the step and one for the plan. Show only one.
+    # A failed step has two audit entries, one for the step and one for the plan. Show only one of
+    # these entries.
     rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
     recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
     return await page.render(

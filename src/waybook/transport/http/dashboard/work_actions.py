@@ -100,7 +100,7 @@ async def cancel_page(kind: str, page: PageRequest) -> Response:
 async def _create(
     page: PageRequest, form: SubmittedForm, tool: str, arguments: Mapping[str, object]
 ) -> Answer:
-    """Create a plan or run. Submitting the form twice creates only one."""
+    """Create a plan or run, but only once if the same form is submitted twice."""
     key = form.text("key")[:64] or secrets.token_urlsafe(16)
     return await page.call_tool(tool, {**arguments, "idempotencyKey": key})
 

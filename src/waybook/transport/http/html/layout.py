@@ -113,7 +113,7 @@ PAGE_HEADERS: Final = {
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Drawings have other marks, because another process draws them and does not know the random text.
+#: Marks in drawings are different, because the process that draws does not have the random text.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
 #: In a request, the page version that the browser has. In a response, the new version.

@@ -70,7 +70,7 @@ async def plan_page(page: PageRequest) -> Response:
 def plan_content(
     detail: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> dict[str, Any]:
-    """Return the template values of a plan page, without those that every page has."""
+    """Return the template values of a plan page, except the values that every page has."""
     plan, review = detail.plan, detail.review_record
     step = focus_step(plan)
     center = box_of(detail.lane, step.id) if step else None
