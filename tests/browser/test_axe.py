@@ -1,4 +1,4 @@
-"""Accessibility check of the browser tests, tested itself."""
+"""Tests of the accessibility check that the browser tests use."""
 
 import pytest
 from playwright.async_api import Page

@@ -22,7 +22,7 @@ from waybook.core.hidden_characters import count_hidden
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)
-#: Hostile text without control characters, which names in workflows may not contain.
+#: Hostile text for names in workflows, which may not contain control characters.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
 

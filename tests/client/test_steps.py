@@ -111,12 +111,12 @@ async def test_leaving_the_steps_loop_early_makes_the_step_pending_again(
 
 
 async def take_back(agent: AgentClient, step: Step) -> None:
-    """Retry the step as another agent of the org, so that its holder loses it."""
+    """Retry the step as another agent of the org, so that the holder loses the step."""
     change: Any = {"action": "retry_step", "stepId": step.step_id}
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
 
-async def test_step_taken_from_the_holder_raises_hold_lost(
+async def test_holder_gets_hold_lost_error_if_step_goes_to_another_agent(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

@@ -65,7 +65,7 @@ ADDED = [
 
 
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_dialectic_workflow_missing_an_edge_for_an_input_is_refused(
+def test_dialectic_workflow_without_the_edge_for_an_input_is_refused(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])
@@ -106,7 +106,7 @@ def prompt_context(
 
 
 @each_step
-def test_prompt_of_builtin_workflow_names_outputs_and_required_inputs(
+def test_builtin_prompts_contain_names_of_outputs_and_required_inputs(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
@@ -118,7 +118,7 @@ def test_prompt_of_builtin_workflow_names_outputs_and_required_inputs(
 
 
 @each_step
-def test_prompt_of_builtin_workflow_states_format_length_and_quality(
+def test_builtin_prompts_specify_format_length_and_quality(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     if dag.slug in builtin_definitions():

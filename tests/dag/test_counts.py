@@ -159,7 +159,7 @@ def test_only_distinct_outputs_with_templates_are_expected_documents() -> None:
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3
 
 
-def test_without_templates_outputs_of_execute_jobs_are_expected_documents() -> None:
+def test_outputs_of_execute_jobs_are_documents_if_no_output_has_template() -> None:
     twice = [make_output("text"), make_output("text"), make_output("data")]
     stage = make_stage(
         "s", make_step("a", outputs=twice), make_step("b", skip=True), make_plan_step("c")

@@ -1,4 +1,4 @@
-"""Hidden dependencies: a step needs the document of a step to which no edges lead."""
+"""Hidden dependencies: a step needs the document of another step, but no edges connect them."""
 
 from collections.abc import Mapping
 from dataclasses import replace

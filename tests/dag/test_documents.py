@@ -1,4 +1,4 @@
-"""Readable documents: a warning for each one without a render job, and for each job without one."""
+"""Readable documents, and warnings about missing documents or missing render jobs."""
 
 from random import Random
 

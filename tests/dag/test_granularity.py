@@ -4,7 +4,7 @@ from dag_builders import models
 from dag_runs import origins_of
 from waybook.dag.expansion.units import ProducedDocument, entry_origins, lineage_owners
 
-#: Origins of the documents of earlier stages: model `x` made four lineages, model `y` one.
+#: Documents of earlier stages: model `x` wrote four of different lineages, and model `y` wrote one.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )

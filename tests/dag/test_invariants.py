@@ -1,4 +1,4 @@
-"""Function `check`, which accepts valid reports and names each invariant that a report violates."""
+"""Function `check`: it accepts valid reports, and returns each invariant that a report violates."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ DAG = make_dag(
 
 
 def make_report(**steps: Evidence) -> Report:
-    """Return the report of a DAG for a run with this evidence about steps of the first stage."""
+    """Return the report of a run with these job counts for the steps of the first stage."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
 

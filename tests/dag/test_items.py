@@ -42,7 +42,7 @@ def test_per_item_step_has_a_job_for_each_item() -> None:
     assert [len(run.units("read")) for run in runs] == [2, 3]
 
 
-def test_job_of_later_item_step_gets_documents_of_that_item() -> None:
+def test_job_for_an_item_gets_earlier_documents_of_the_same_item_only() -> None:
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["contracts"]),
         make_step("check", S.PER_ITEM_AND_MODEL, inputs=["contracts", "read"]),

@@ -1,4 +1,4 @@
-"""Invalid workflow definitions of other systems: reports leave only the invalid parts out."""
+"""Invalid workflow definitions of other systems: reports leave out only the invalid parts."""
 
 import pytest
 from hypothesis import given, settings

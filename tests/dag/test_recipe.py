@@ -1,4 +1,4 @@
-"""Recipes of stages: order of the steps, and errors about cycles."""
+"""Recipe (steps and edges) of a stage: order of the steps, and errors about cycles."""
 
 from dataclasses import replace
 

@@ -185,7 +185,7 @@ def test_stage_without_models_uses_models_of_earlier_stage() -> None:
     assert make_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
 
 
-def test_report_uses_stored_step_status_regardless_of_later_steps() -> None:
+def test_report_shows_stored_step_status_even_if_a_later_step_is_done() -> None:
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))
     (stage,) = make_report(dag, plan=StageEvidence(standings=standings))["stages"]

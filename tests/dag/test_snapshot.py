@@ -49,7 +49,7 @@ def test_report_from_a_valid_snapshot_has_no_warnings() -> None:
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_stage_is_completed_if_all_steps_closed_without_jobs() -> None:
+def test_stage_without_jobs_is_completed_if_all_steps_are_closed() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 

@@ -1,4 +1,4 @@
-"""Jobs of a snapshot: counting them in groups gives the same result as one by one."""
+"""Jobs of a snapshot: counting in groups gives the same result as counting one by one."""
 
 from collections import Counter
 from typing import cast

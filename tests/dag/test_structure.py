@@ -42,7 +42,7 @@ def test_stage_without_models_uses_models_of_nearest_earlier_stage() -> None:
 
 @settings(max_examples=50)
 @given(dags())
-def test_structure_counts_equals_dag_counts_for_any_valid_dag(dag: Dag) -> None:
+def test_structure_counts_and_dag_counts_return_the_same_job_counts(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
     lengths = {item_list.name: 2 for item_list in item_lists(dag).values()}
@@ -119,7 +119,7 @@ def test_no_job_counts_are_computed_after_too_many_document_lineages(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_map_lists_order_first_steps_last_steps_and_job_counts() -> None:
+def test_map_contains_step_order_first_and_last_steps_and_job_counts() -> None:
     steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
     dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {

@@ -293,7 +293,7 @@ def test_any_prompt_template_renders_or_is_refused_with_line_number(text: str) -
 
 
 @each_kind
-def test_templates_may_use_every_name_of_the_sample_data(kind: TemplateKind) -> None:
+def test_templates_may_use_every_variable_of_the_sample_data(kind: TemplateKind) -> None:
     for name in SAMPLE_CONTEXTS[kind]:
         assert template_error(f"{{{{ {name} }}}}", kind) is None
 

@@ -57,7 +57,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Run the cleanup now, and as if a month later; return all clusters that it removed."""
+    """Run the cleanup now and for a time in a month; return all clusters that it removed."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 

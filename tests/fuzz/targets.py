@@ -30,8 +30,8 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.app import read_snapshot
 from waybook.transport.jsonrpc import read_message
 
-#: Maximum excess of the cost of an evaluation over its budget. The cost of an operation is added
-#: only after it, so the last operation can exceed the budget.
+#: Maximum cost of an evaluation beyond its budget. The cost of an operation is known only after the
+#: operation, so the last operation can exceed the budget.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},

@@ -1,4 +1,4 @@
-"""Random texts for every importer, which imports a text or refuses it with a line number."""
+"""Random texts: every importer imports the text, or refuses it with an error and a line number."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE

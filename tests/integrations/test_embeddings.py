@@ -98,7 +98,7 @@ async def test_embedding_client_retries_after_a_transient_error_status(status: i
         assert len(other.requests) == 2
 
 
-async def test_embedding_client_gives_up_after_maximum_attempts() -> None:
+async def test_embedding_client_gives_up_after_maximum_number_of_requests() -> None:
     failed, other = await failure(answer({}, 500))
     assert failed.details["status"] == 500
     assert len(other.requests) == ATTEMPTS

@@ -58,7 +58,7 @@ def make_message(occasion: NotificationKind, attempt: int = 1, **values: Json) -
 
 
 @given(st.integers(1, 10_000), chances)
-def test_webhook_retry_delay_of_any_attempt_is_within_bounds(attempt: int, chance: float) -> None:
+def test_delay_before_any_webhook_retry_is_within_bounds(attempt: int, chance: float) -> None:
     assert timedelta(seconds=4) <= backoff(attempt, chance) <= 1.2 * MAX_BACKOFF
 
 

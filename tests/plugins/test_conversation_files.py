@@ -79,7 +79,7 @@ def test_resumed_conversation_extends_the_stored_state(tmp_path: Path) -> None:
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s", "t"]
 
 
-def test_thread_id_from_the_client_names_the_conversation_file(tmp_path: Path) -> None:
+def test_thread_id_from_the_client_is_the_name_of_conversation_file(tmp_path: Path) -> None:
     files = make_files(tmp_path, conversation=None)
     record(files, READY, thread="thread-1")
     record(files, {**READY, "planId": "q"}, thread="../../outside")

@@ -150,7 +150,7 @@ def test_hook_shows_plan_of_ended_conversation_to_next_conversation(
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
     assert STEP in text
-    # The new conversation does not hold the step before it claims the step itself.
+    # The new conversation does not hold the step until it claims the step.
     assert folder.event("Stop", "two") == ""
     assert folder.event("PreCompact", "two") == ""
 

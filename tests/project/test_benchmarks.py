@@ -74,7 +74,7 @@ def test_benchmark_drivers_of_other_systems_do_not_import_waybook() -> None:
             assert not re.search(r"^(from|import) waybook", system.script.read_text(), re.MULTILINE)
 
 
-def test_makefile_and_benchmarks_name_same_systems_for_the_comparison() -> None:
+def test_makefile_and_benchmarks_compare_the_same_systems() -> None:
     (names,) = re.findall(r"^PEERS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(names.split()) == {system.driver for system in SYSTEMS if system.package}
 
@@ -133,7 +133,7 @@ def make_measured(calls: int, servers: float, database: float) -> Measured:
     )
 
 
-def test_fitted_step_costs_reproduce_the_measured_slow_and_fast_loads() -> None:
+def test_step_costs_fitted_to_two_measurements_predict_both_loads() -> None:
     slow, fast = make_measured(500, 2.5, 1.5), make_measured(2_000, 6.25, 3.0)
     costs = fit(slow, fast, 2)
     for measured in (slow, fast):

@@ -25,7 +25,7 @@ ROW = re.compile(r"^\| \[(.+)\]\((.+\.md)\) \| (\w+) \| (\S+) \|$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Link between two decision records, of which one replaces the other or a part of it."""
+    """Link between two decision records: the newer one replaces the older one or a part of it."""
 
     title: str
     file: str

@@ -15,7 +15,7 @@ from run_place import PLACE
 
 
 def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.CompletedProcess[str]":
-    """Write each file into a test folder named like the file, and run pytest on the folders."""
+    """Write each file into its own folder, which has the name of the file; run pytest on them."""
     for name, text in files.items():
         (folder / name).mkdir(exist_ok=True)
         (folder / name / f"test_{name}.py").write_text(text, "utf-8")

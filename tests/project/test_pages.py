@@ -251,7 +251,7 @@ def test_page_for_fleet_operators_has_at_most_a_thousand_words() -> None:
     assert len(read("operate.md").split()) <= MAX_WORDS
 
 
-def test_guides_state_no_number_of_tools() -> None:
+def test_guides_do_not_mention_how_many_tools_exist() -> None:
     stated = re.compile(rf"\b(?:{NUMBER})(?: \w+)? tools\b", re.IGNORECASE)
     lines = [
         f"{page.name}: {line}"

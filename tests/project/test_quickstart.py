@@ -1,4 +1,4 @@
-"""Test of README and quickstart (`make harness NAME=start-test`), which must find errors."""
+"""Tests of `make harness NAME=start-test`, which must find errors in README and quickstart."""
 
 import shlex
 from typing import Any

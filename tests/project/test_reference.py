@@ -137,7 +137,7 @@ def test_team_guide_lists_limits_per_org_and_per_process() -> None:
     assert rows == [(f"{org:,}", f"{every:,}" if every else "") for org, every in limits]
 
 
-def test_retention_guide_states_the_default_of_every_retention_setting() -> None:
+def test_retention_guide_lists_the_default_of_every_retention_setting() -> None:
     table = sections(read("how-to", "erase-and-retain.md"), 2)["Retention settings"]
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", table, re.MULTILINE))
     defaults = {field.name: str(field.default) for field in fields(Settings)}

@@ -250,7 +250,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
-    """Complete a run with a partial result, feedback, a regenerated document, and empty claims."""
+    """Complete a run with a partial result, feedback, a regenerated document and failed claims."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")
@@ -292,7 +292,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data without a language model, with its correct answer, and with a wrong answer."""
+    """Extract data without a model, with a correct answer of a model, and with a wrong answer."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):
@@ -311,7 +311,7 @@ async def looks_at_plans_and_runs(agent: AgentClient) -> None:
 
 
 async def maps_in_a_chat(agent: AgentClient) -> None:
-    """Draw maps of plans: too large, unchanged since the last call, in review, and failed."""
+    """Draw maps of plans that are too large, unchanged since the last map, in review, or failed."""
     await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
     plan = await agent.plan(1)
     named = {"planId": plan["planId"]}

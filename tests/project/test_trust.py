@@ -13,7 +13,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def threats() -> dict[str, list[str]]:
-    """Return the other cells of each threat in the table of threats."""
+    """Return the table of threats: for each threat, the other cells of its row."""
     table = sections(read("concepts", "trust.md"), 2)["Threats"]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     return {cells[0].strip(): cells[1:] for cells in rows[1:]}

@@ -51,7 +51,7 @@ async def work(world: OrgEnv, chance: Random, calls: int) -> None:
 async def check_times(world: OrgEnv) -> int:
     """Check that times never decrease in any audit chain.
 
-    Return the number of kinds of things that have an audit chain, such as plans and runs.
+    Return how many kinds of objects, such as plans and runs, have an audit chain.
     """
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:

@@ -103,7 +103,7 @@ async def test_connection_pool_replaces_idle_connections_that_were_reset(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_connection_is_usable_after_message_without_answer_until_deadline(
+async def test_database_is_usable_again_after_messages_that_timed_out(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -182,7 +182,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_pool_reports_stuck_while_a_connection_is_used_too_long(
+async def test_pool_counts_as_stuck_while_a_connection_is_used_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)

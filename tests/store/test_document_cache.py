@@ -54,7 +54,7 @@ def test_writing_a_document_removes_cached_versions_of_that_document() -> None:
     assert (cache.get(SECOND), cache.get(OTHER)) == ((documents[1],), ())
 
 
-def test_documents_written_again_since_the_read_are_not_cached() -> None:
+def test_document_that_changed_after_the_read_is_not_cached() -> None:
     cache = DocumentCache()
     writes = cache.writes_of([FIRST, OTHER])
     cache.discard([make_document("first")])

@@ -143,7 +143,7 @@ async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world
 
 
 def end_blocked(place: ServerDatabase) -> None:
-    """End the database process that waits for the advisory lock 79, as soon as there is one."""
+    """Wait until a database process waits for the advisory lock 79, and end this process."""
     ending = """select pg_terminate_backend(pid, 5000) from pg_locks
                  where locktype = 'advisory' and objid = 79 and not granted"""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:

@@ -1,4 +1,4 @@
-"""Leader among the processes of a database; if its connection ends, another one takes over."""
+"""Leader among server processes; if its database connection ends, another process takes over."""
 
 import asyncio
 
@@ -51,7 +51,7 @@ async def test_second_process_does_not_lead_until_the_first_process_ends(
     await third.end()
 
 
-async def test_process_with_webhook_settings_delivers_if_leader_has_none(
+async def test_process_with_webhook_settings_sends_webhooks_if_leader_cannot(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)

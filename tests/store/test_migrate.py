@@ -195,7 +195,7 @@ def test_missing_serving_role_error_shows_the_sql_to_run(
         migrate(empty.owner_dsn)
 
 
-def test_every_migration_states_the_oldest_compatible_migration() -> None:
+def test_every_migration_contains_number_of_oldest_compatible_migration() -> None:
     for migration in bundled_migrations():
         assert migrations.OLDEST_COMPATIBLE.search(migration.text), migration.title
         assert migration.oldest_compatible <= migration.number

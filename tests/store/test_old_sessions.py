@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Pairs of a change to a session and whether retention for ten days then deletes the session. The
-#: last change has no effect.
+#: Changes to a session, each with whether retention then deletes the session. Retention keeps
+#: sessions for ten days after their end. The last change has no effect.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),

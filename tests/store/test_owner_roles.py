@@ -73,7 +73,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 
 async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
-    # Rename the user, so that the org has tombstones too.
+    # Erase a user, so that the org has rows about erased users too.
     await rename_ours(filled, LEAVING)
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -125,7 +125,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 async def check_owner_changes(
     kind: str, server: Server, without: AbstractContextManager[object]
 ) -> None:
-    """Check that changes of one org spare another org with the same ids, without one control."""
+    """Check that changes of an org, `without` one control, spare another org with the same ids."""
     with place_owned_by(kind, server) as place:
         async with make_env(place) as world:
             await fill(world, NAME)

@@ -27,7 +27,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the plan from the cache, or None, as for a call on a plan that no other call uses."""
+    """Return what a call gets from the cache if no other call uses the plan: the plan, or None."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

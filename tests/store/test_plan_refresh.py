@@ -21,7 +21,7 @@ def cached(plan: Plan) -> LoadedPlan:
 
 
 def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
-    """Return rows of the audit: the last entry that the cache knows, then one per change group."""
+    """Return audit entries: the last one in the cache, then one for each group of changes."""
     first = ChangeRow(plan.seq, NOON, b"cached", LATER, "{}")
     return [first, *(entry(plan.seq + n, group) for n, group in enumerate(groups, 1))]
 

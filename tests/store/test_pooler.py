@@ -91,7 +91,7 @@ async def test_concurrent_orgs_behind_a_pooler_stay_isolated(pooled: OrgEnv) -> 
 
 
 async def complete_unmarked_plan(agent: AgentClient, plan: Body) -> None:
-    """Complete a plan without a marker in its name; lists of active plans then omit this plan."""
+    """Complete a plan whose name has no marker, so that lists of active plans do not contain it."""
     await agent.work_through(plan)
 
 

@@ -63,7 +63,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """Return the query with numbered parameters, and a single row in place of a list of rows."""
+    """Return the query with numbered parameters; a parameter for many rows becomes a single row."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)

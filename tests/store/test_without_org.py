@@ -35,7 +35,7 @@ ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
 )
-#: Two queries with an org condition, which the switch must change.
+#: Two queries with an org condition, which `strip_org_conditions` must change.
 CONDITIONS = {"claim", "full_text"}
 
 

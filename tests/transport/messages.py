@@ -1,4 +1,4 @@
-"""MCP messages as clients of older and newer protocol revisions send them."""
+"""MCP messages as clients of older and newer versions of MCP send them."""
 
 import json
 
@@ -20,5 +20,5 @@ def make_request(method: str, **params: object) -> bytes:
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
-    """Return the headers that a client of a newer revision sends with this MCP method."""
+    """Return the headers that a client of a newer MCP version sends with this MCP method."""
     return {**MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}

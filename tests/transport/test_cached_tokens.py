@@ -1,4 +1,4 @@
-"""API tokens in the cache: calls need no lookup, and a changed token applies to the next call."""
+"""Cached API tokens: calls need no token lookup, and a change of a token affects the next call."""
 
 import asyncio
 import json
@@ -269,7 +269,7 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(second.secret, Channel.REST) is None
 
 
-async def test_shared_commit_of_step_results_omits_call_with_revoked_token(
+async def test_group_commit_of_steps_leaves_out_call_with_revoked_token(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)
@@ -312,7 +312,7 @@ async def submit_job(
     )
 
 
-async def test_shared_commit_of_job_results_omits_call_with_revoked_token(
+async def test_group_commit_of_jobs_leaves_out_call_with_revoked_token(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)

@@ -19,7 +19,7 @@ from transport.test_read_api import reading_as
 from waybook.transport.http.app import load_openapi
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
-#: Names of path parameters: in the source, and in the OpenAPI description.
+#: Name of each path parameter in the OpenAPI description, by its name in the source.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",

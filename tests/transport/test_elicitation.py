@@ -140,7 +140,7 @@ async def test_tool_reply_to_older_client_contains_decision_from_form(agent: Age
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_form_answer_sent_after_the_tool_call_returned_is_stored(
+async def test_answer_to_a_form_is_stored_even_after_the_tool_call_ended(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -191,7 +191,7 @@ async def test_mcp_request_state_with_invalid_content_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_mcp_request_state_naming_review_of_another_org_is_rejected(
+async def test_mcp_request_state_with_review_id_of_another_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

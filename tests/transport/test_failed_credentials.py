@@ -76,7 +76,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_unfinished_credential_check_counts_as_failed(
+def test_credential_check_counts_as_failed_until_the_check_ends(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:

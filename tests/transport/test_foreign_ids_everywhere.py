@@ -27,7 +27,7 @@ from waybook.store.driver.queries import new_id, new_uuid
 from waybook.transport.mcp.resources import KINDS
 from waybook.transport.mcp.server import PROMPTS, URIS
 
-#: Values for those parameters of routes that are not ids.
+#: Values for the path parameters that are not ids.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -91,7 +91,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes without ids: `/api/report` and `/api/map` take none, action links contain a secret, and
+#: Routes without ids: `/api/report` and `/api/map` have no id, action links contain a secret, and
 #: MCP has its own test.
 NO_ROWS = {
     *("/api/report", "/api/map", "/mcp", "/mcp/"),

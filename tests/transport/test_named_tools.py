@@ -22,7 +22,7 @@ from waybook.transport.mcp.tools import PROFILES, published_tools
 
 ALL_TOOLS = {name: tool.listed for name, tool in published_tools().items()}
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)+|\bping\b")
-#: Arguments that are wrong for any tool: none, ids that do not exist, and an unknown argument.
+#: Arguments that most tools refuse: no arguments, ids that do not exist, and an unknown argument.
 WRONG: tuple[Body, ...] = (
     {},
     {"planId": "x", "runId": "x", "stepId": "x", "jobId": "x", "artifactId": "x"},
@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield names in a reply: of tools that the client cannot list, and of unknown arguments."""
+    """Yield the tools in a reply that the client cannot list, and the unknown arguments."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):
@@ -80,7 +80,7 @@ async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_replies_name_only_listed_tools_and_existing_arguments(
+async def test_replies_mention_only_listed_tools_and_existing_arguments(
     world: OrgEnv, profile: str
 ) -> None:
     agent = world.agent
@@ -101,7 +101,7 @@ async def test_replies_name_only_listed_tools_and_existing_arguments(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_instructions_prompts_and_resources_name_only_listed_tools(
+async def test_instructions_prompts_and_resources_mention_only_listed_tools(
     agent: AgentClient, profile: str
 ) -> None:
     for _ in range(2):

@@ -215,7 +215,7 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
     taken = await world.agent.acting_as("bob").take(plan)
     assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
-    # User bob has claimed the step since revision 1, the revision that the form contains. The
+    # The form contains plan revision 1, and user bob claimed the step after this revision. The
     # server must refuse the form, instead of taking the step from bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409

@@ -57,7 +57,7 @@ async def test_page_with_much_data_stays_within_size_and_element_limits(
 
 
 async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
-    """Create a plan with dependencies, of which half of the steps are done."""
+    """Create a plan with dependencies; half of its steps are done."""
     titles = (f"Compare the sources on river {n} with what was measured" for n in range(steps))
     listed = [
         make_step(

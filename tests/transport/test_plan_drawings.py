@@ -227,7 +227,9 @@ def test_changed_text_outside_of_fragments_sends_the_complete_page_part(
     assert "<ul" in sent[0]
 
 
-def test_new_form_token_or_relative_time_alone_sends_no_update(memory: VersionMemory) -> None:
+def test_update_is_empty_if_only_form_token_or_relative_times_changed(
+    memory: VersionMemory,
+) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
     new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
     shown = version_in(finish(memory, old, mask="t1")[0])

@@ -227,7 +227,9 @@ async def test_form_over_rate_limit_returns_429_with_retry_after(
     assert theirs.status_code == 404
 
 
-async def test_page_load_counts_as_a_single_rate_limited_call(http: httpx2.AsyncClient) -> None:
+async def test_page_load_counts_as_a_single_call_for_the_rate_limit(
+    http: httpx2.AsyncClient,
+) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
     assert [page.status_code for page in pages] == [200] * BURST + [429]
 

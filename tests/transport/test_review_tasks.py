@@ -162,7 +162,9 @@ async def test_task_request_of_client_without_tasks_extension_is_refused(
     assert refused.value.error.data == needed
 
 
-async def test_task_request_with_other_id_in_header_is_refused(agent: AgentClient) -> None:
+async def test_task_request_with_different_ids_in_header_and_body_is_refused(
+    agent: AgentClient,
+) -> None:
     _, review = await take_step(agent)
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)

@@ -34,7 +34,7 @@ Schema = dict[str, Any]
 #: JSON Schema keywords in tools that all model APIs accept: those of Anthropic, OpenAI (even in
 #: strict mode) and Gemini.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
-#: For each JSON type, the keywords for limits that all these APIs accept.
+#: For each JSON type, the keywords for limits that all model APIs accept.
 LIMITS: Final = {
     "string": {"minLength", "maxLength"},
     "integer": {"minimum", "maximum"},
@@ -46,7 +46,7 @@ TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 #: For each profile, the maximum number of tokens of all its tools, with their names, descriptions
 #: and input schemas.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
-#: Maximum length of a description; some clients cut longer ones.
+#: Maximum length of a description; some clients cut longer descriptions.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 
 LISTED: Final = {name: tool.listed for name, tool in published_tools().items()}
@@ -270,14 +270,14 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_server_instructions_name_only_tools_of_the_profile(profile: str) -> None:
+async def test_server_instructions_mention_only_tools_of_the_profile(profile: str) -> None:
     tools = set(await listed(profile))
     instructions = instructions_for(tools, later_runs=profile == "auto")
     assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", instructions)) - tools <= STATUSES
     assert len(instructions) <= 2_000
 
 
-async def test_instructions_of_profile_without_add_dag_name_dag_add_command() -> None:
+async def test_instructions_mention_dag_add_command_if_add_dag_is_not_offered() -> None:
     gateway, command = make_gateway(RecordingDispatcher()), "waybook dag add"
     servers = {p: build_server(published_tools(), gateway, profile=p) for p in PROFILES}
     naming = {profile for profile, server in servers.items() if command in str(server.instructions)}

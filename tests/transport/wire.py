@@ -15,7 +15,7 @@ class WireResponse:
     status: int
     headers: dict[str, str]
     body: bytes
-    #: Size of the body before it is unpacked, and of the whole response with its headers.
+    #: Size of the compressed body, and size of the whole response with its headers.
     encoded_bytes: int
     received_bytes: int
 

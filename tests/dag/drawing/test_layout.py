@@ -187,7 +187,7 @@ def test_long_chain_wraps_into_rows_in_reading_order() -> None:
     assert 1 < layout.width / layout.height < 2
 
 
-def test_row_break_of_maps_interrupts_as_few_edges_as_possible() -> None:
+def test_map_rows_are_split_where_the_fewest_edges_are_cut() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
     layout = compute_layout(
@@ -205,7 +205,7 @@ def test_many_identical_parallel_steps_share_a_single_box() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_shorter_parallel_path_is_drawn_near_the_joining_step() -> None:
+def test_shorter_of_two_parallel_paths_is_drawn_next_to_the_join() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )

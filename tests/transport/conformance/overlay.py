@@ -1,6 +1,6 @@
 """Waybook's MCP server with the tools, prompts and resources that the conformance suite expects.
 
-Waybook itself answers every request that is not about these.
+Waybook itself answers all other requests.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The official conformance suite tests both MCP revisions that Waybook supports."""
+"""The official conformance suite tests both versions of MCP that Waybook supports."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +23,8 @@ NO_PROGRESS: Final = "no tool reports progress, so every call is answered with J
 ONE_FORM: Final = "only reviews are tasks: a task has one form, never fails, and is not withdrawn"
 NO_PUSH: Final = "clients poll tasks; the suite skips notifications about them"
 
-# For each protocol revision, scenarios that need a feature which Waybook does not have. The test
-# fails if one of them passes, or if any other scenario fails.
+# For each version of MCP, scenarios that need a feature which Waybook does not have. The test
+# fails if one of these scenarios passes, or if any other scenario fails.
 NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
     "2025-11-25": {
         "logging-set-level": NO_LOGGING,
