@@ -19,7 +19,7 @@ from org_env import OrgEnv, make_env, open_owner
 from patience import NOTICE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 
-#: The headless shell comes first, because it needs half the CPU time of the whole browser.
+#: The headless shell comes first, because it needs half the CPU time of the full browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 #: Options of Chromium that turn off background requests, and features that need permissions.

@@ -1,4 +1,4 @@
-"""Answers of any server or proxy to the client library, and waiting for steps without polling."""
+"""Client library: how it handles any answer, and how loops wait for steps without polling."""
 
 import asyncio
 import json
@@ -125,7 +125,7 @@ async def test_client_raises_immediately_if_retry_after_exceeds_deadline() -> No
     assert (len(requests), late.value.details) == (1, {"retryAfter": 3600})
 
 
-async def test_client_sends_own_or_new_idempotency_key_in_each_call() -> None:
+async def test_each_call_has_the_given_idempotency_key_or_a_new_key() -> None:
     given = ["mine", None, "", "  "]
     async with proxy(*[OK] * 5) as (client, requests):
         for key in given:

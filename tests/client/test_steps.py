@@ -74,7 +74,7 @@ async def test_error_raised_inside_a_step_gives_the_step_back_with_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_on_error_option_decides_if_exception_keeps_or_fails_step(
+async def test_on_error_option_decides_if_step_is_kept_or_failed_after_error(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -37,7 +37,7 @@ def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> 
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-def test_next_stage_gets_each_lineage_once_despite_several_authors() -> None:
+def test_next_stage_gets_a_document_lineage_of_several_models_only_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert tuple(review.leaves.lineages) == tuple(f"propose/header/m{n}" for n in range(3))

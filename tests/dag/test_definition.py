@@ -260,7 +260,7 @@ def test_arbitrary_json_as_definition_raises_bad_recipe(data: object, strict: bo
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_definition_errors_are_all_from_schema_or_all_from_other_checks(
+def test_single_invalid_value_never_causes_both_schema_and_other_errors(
     data: st.DataObject,
     dag: Dag,
     value: object,

@@ -4,7 +4,7 @@ from dag_builders import models
 from dag_runs import origins_of
 from waybook.dag.expansion.units import ProducedDocument, entry_origins, lineage_owners
 
-#: Documents of earlier stages: model `x` wrote four of different lineages, and model `y` wrote one.
+#: Documents of earlier stages: four by model `x` and one by model `y`, all of different lineages.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )

@@ -105,7 +105,7 @@ def test_item_step_after_a_skipped_list_step_has_no_jobs() -> None:
     assert stage["expected"] == {"total": 0, "steps": {"find": 0, "look": 0}}
 
 
-def test_no_job_counts_are_computed_from_first_invalid_stage_on() -> None:
+def test_first_invalid_stage_and_later_stages_have_no_job_counts() -> None:
     dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]

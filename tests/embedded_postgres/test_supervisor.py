@@ -95,7 +95,7 @@ def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Pa
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process as the server's user, which a check of pid files might take for the server."""
+    """Run a process of the server's user that a check of pid files might mistake for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")

@@ -32,7 +32,7 @@ def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_dag_page_documents_every_template_test_such_as_is_list(test: str) -> None:
+def test_dag_page_documents_every_template_test(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 

@@ -28,7 +28,7 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
 
 
-def test_npm_lock_files_have_hashes_and_name_no_index() -> None:
+def test_npm_lock_files_have_hashes_and_contain_no_index_url() -> None:
     locks = [path for path in tracked() if path.name == "package-lock.json"]
     assert len(locks) > 2
     for lock in locks:

@@ -1,4 +1,4 @@
-"""Org of the transaction, which the driver sends with every SQL statement: decision 0087.
+"""The driver sends the org of the transaction with every SQL statement (decision 0087).
 
 All orgs that use a connection share its prepared statements.
 """
@@ -109,7 +109,7 @@ async def test_query_for_rows_of_another_org_returns_no_rows(world: OrgEnv) -> N
                 assert bool(rows) == (asked is agent)
 
 
-async def test_query_that_needs_the_org_fails_if_none_is_set(world: OrgEnv) -> None:
+async def test_query_that_needs_the_org_fails_if_no_org_is_set(world: OrgEnv) -> None:
     statement = SQL["plan_of_step"](step_id=world.agent.org_id)
     with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="no org"):
         await world.database.read_global(statement)

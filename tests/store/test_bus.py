@@ -154,7 +154,7 @@ def test_invalidating_an_org_makes_only_own_subscribers_reload(bus: Bus) -> None
         assert theirs.take() == ()
 
 
-def test_subscriber_must_reload_if_event_numbers_of_org_were_dropped(
+def test_subscriber_must_reload_if_the_bus_forgot_event_numbers_of_the_org(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

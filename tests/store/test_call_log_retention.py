@@ -155,7 +155,7 @@ def test_retention_moves_logged_calls_from_default_to_weekly_partitions(
     assert guarded.fetchall() == [(len(made),)]
 
 
-def test_week_with_too_many_calls_stays_in_default_partition(
+def test_calls_of_a_week_with_too_many_calls_stay_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)

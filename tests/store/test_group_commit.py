@@ -1,4 +1,4 @@
-"""Group commit: concurrent writes of an org share a transaction, but one can fail alone."""
+"""Group commit: concurrent writes of an org share a transaction; a failing write fails alone."""
 
 import asyncio
 from uuid import UUID

@@ -40,7 +40,7 @@ from waybook.store.maintenance.owner import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
-#: Tables of which retention deletes old rows, in addition to those of plans and runs.
+#: Tables from which retention deletes old rows, besides the tables of plans and runs.
 OLD_TABLES = {"idempotency_answer", "mcp_tool_call_log", "web_session"}
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
 #: Tables that may be empty or missing: agents do not fill them, or only some servers have them.
@@ -83,7 +83,7 @@ async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -
     assert rows_of(place, twin) == before
 
 
-async def test_retention_and_erasing_a_user_spare_another_org_with_same_ids(filled: OrgEnv) -> None:
+async def test_retention_and_user_erasure_spare_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -139,13 +139,13 @@ async def check_owner_changes(
 
 
 @pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
-async def test_org_conditions_alone_limit_owner_changes_to_an_org(
+async def test_org_conditions_alone_keep_owner_from_changing_other_orgs(
     exempt: str, server: Server
 ) -> None:
     await check_owner_changes(exempt, server, without_policies())
 
 
-async def test_rls_policies_alone_limit_owner_changes_to_an_org(
+async def test_rls_policies_alone_keep_owner_from_changing_other_orgs(
     exempt: str, server: Server
 ) -> None:
     await check_owner_changes(exempt, server, stripping())

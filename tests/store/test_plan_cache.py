@@ -53,14 +53,14 @@ def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     assert memory.get(other, None) is None
 
 
-def test_plan_cached_with_some_sessions_is_unusable_for_other_sessions() -> None:
+def test_plan_cached_for_some_sessions_is_not_returned_to_other_sessions() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
     assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_plan_cached_again_keeps_the_sessions_known_before() -> None:
+def test_plan_that_is_cached_again_is_still_returned_to_earlier_sessions() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))

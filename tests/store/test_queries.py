@@ -26,7 +26,7 @@ OPERATOR = frozenset(
         *("owner", "restore", "retention", "user_erasure"),
     )
 )
-#: Queries that the database owner runs, in files that also contain queries of the serving role.
+#: Queries that only the database owner runs, from files that also contain queries of the server.
 OPERATOR_QUERIES = frozenset(
     {
         *("add_org", "orgs", "review_policy"),

@@ -59,7 +59,7 @@ async def test_retention_deletes_many_stored_answers_in_batches(
 async def worked_through(agent: AgentClient, word: str) -> Body:
     """Return a closed plan with a note and an output.
 
-    The note has two sources; notes of other plans have one of them too.
+    The note has two sources; the notes of all these plans share one of the sources.
     """
     plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")

@@ -152,7 +152,7 @@ async def test_later_calls_continue_after_canceled_wait_for_the_lock() -> None:
 
 
 class Fault(Enum):
-    """Failure of a message."""
+    """Ways in which a message to the database can fail."""
 
     NONE = auto()
     OTHER_PROCESS = auto()

@@ -34,8 +34,7 @@ from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
 from waybook.transport.http.html.layout import COOKIE, read_form
 
-#: Limits of the process for memory in bytes and for CPU time in seconds, in addition to what it
-#: used for loading the code.
+#: Memory in bytes and CPU time in seconds that the process may use after it has loaded the code.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'

@@ -79,7 +79,7 @@ def test_costly_workflow_definitions_are_read_or_rejected(bomb_replies: list[Bom
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_costly_templates_are_refused_except_for_a_missing_attribute(
+def test_costly_templates_are_refused_or_render_as_none(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}

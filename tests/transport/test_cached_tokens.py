@@ -269,7 +269,7 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(second.secret, Channel.REST) is None
 
 
-async def test_group_commit_of_steps_leaves_out_call_with_revoked_token(
+async def test_step_result_sent_with_revoked_token_is_not_in_the_group_commit(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)
@@ -312,7 +312,7 @@ async def submit_job(
     )
 
 
-async def test_group_commit_of_jobs_leaves_out_call_with_revoked_token(
+async def test_job_result_sent_with_revoked_token_is_not_in_the_group_commit(
     world: OrgEnv,
 ) -> None:
     await make_token(world.agent)

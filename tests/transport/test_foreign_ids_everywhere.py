@@ -168,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return, for each route, the kind of foreign record whose existence it reveals, or None."""
+    """For each route, return a kind of foreign record that the route reveals to exist, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {

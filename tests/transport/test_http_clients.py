@@ -1,4 +1,4 @@
-"""The server answers every supported MCP revision over a real port, even for invalid messages."""
+"""Clients of every supported MCP version get answers over a real port, even to invalid messages."""
 
 import asyncio
 from typing import Literal

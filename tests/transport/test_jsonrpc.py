@@ -46,7 +46,7 @@ def test_json_rpc_parser_rejects_messages_that_the_library_rejects(
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-#: Numbers close to those from which JSON encoders write an exponent.
+#: Floats of all sizes, because JSON encoders write large and small numbers with an exponent.
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     lambda digits, exponent: float(f"{digits}e{exponent}"),
     st.integers(min_value=-(10**17), max_value=10**17),

@@ -29,7 +29,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the position and the topics of the next event, except heartbeats."""
+        """Return the position and the topics of the next event; skip keep-alive messages."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")

@@ -177,7 +177,7 @@ async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
 
 
 @BOTH_ERAS
-async def test_all_profile_lists_open_runs_before_plans(era: Era) -> None:
+async def test_resources_of_profile_all_list_open_runs_before_plans(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
@@ -384,7 +384,7 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
 
 
 @BOTH_ERAS
-async def test_runs_profile_lists_only_the_work_on_run_prompt(era: Era) -> None:
+async def test_profile_runs_has_only_the_prompt_to_work_on_a_run(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})

@@ -182,7 +182,7 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
-    """Make tool calls with secrets, for which writing to the database fails.
+    """Make tool calls with secrets while a constraint refuses every new plan.
 
     The error of the database contains the rejected value, which includes a secret.
     """

@@ -1,4 +1,4 @@
-"""HTTP server: sockets, shutdown, idle connections, and limits of request heads."""
+"""HTTP server: sockets, shutdown, idle connections, and limits of request heads (URL, headers)."""
 
 import asyncio
 import os

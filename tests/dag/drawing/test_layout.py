@@ -106,7 +106,7 @@ def box_edges(layout: Layout) -> set[tuple[int, int]]:
 
 
 def check_frames(layout: Layout) -> None:
-    """Check that each frame encloses the boxes of its lane, and that no frames overlap."""
+    """Check that each frame encloses the boxes of its stage, and that no frames overlap."""
     assert all(a.y + a.height < b.y for a, b in pairwise(layout.frames))
     for box in layout.boxes if layout.frames else ():
         assert within(area(box), area(layout.frames[box.lane]))

@@ -32,7 +32,7 @@ def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
 
 @dataclass(frozen=True)
 class ReviewingDispatcher(RecordingDispatcher):
-    """Fake dispatcher; once a review with the summary `SOON` has been read, it is decided."""
+    """Fake dispatcher that decides a review with the summary `SOON` when the review is read."""
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         if tool == REVIEW:
