@@ -9,7 +9,7 @@ from org_env import AgentClient, Body
 from run_documents import render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Texts of one payload each, short enough for ids.
+#: Texts that contain one payload each, and are short enough for ids.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
 
 

@@ -126,7 +126,7 @@ def test_plugin_install_reports_failure_of_client_program_or_server(
     assert "waybook doctor" in failed.stderr
 
 
-def test_connect_twice_with_same_options_leaves_file_unchanged(
+def test_second_connect_with_same_options_leaves_file_unchanged(
     terminal: Terminal, home: Path
 ) -> None:
     file = home / ".mcp.json"

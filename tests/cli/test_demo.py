@@ -35,8 +35,8 @@ def played(terminal: Terminal) -> str:
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "verified: replay gives exactly the stored state" in played
-    # The newest plan is listed first. There may be an older one if another test process ran the
-    # demo too.
+    # The newest plan is listed first. Another test process may have created an older plan with the
+    # demo.
     plan, *_ = [
         p for p in terminal.json_output("plans", "--all") if p["name"] == STORY["plan"]["name"]
     ]

@@ -125,7 +125,7 @@ def test_documents_command_renders_pending_documents_before_listing(terminal: Te
     assert "4 of 4 available, counting only started stages" in terminal.say("documents", run_id)
 
 
-def test_documents_command_with_out_writes_markdown_and_html_files(
+def test_documents_command_writes_markdown_and_html_files_to_a_folder(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "folder"

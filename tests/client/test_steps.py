@@ -389,7 +389,7 @@ async def test_exception_during_a_job_schedules_a_retry(client: Client, agent: A
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
 
 
-async def test_job_fail_returns_the_number_of_attempts_left(
+async def test_failing_a_job_returns_the_number_of_attempts_left(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

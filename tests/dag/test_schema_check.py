@@ -1,4 +1,4 @@
-"""Schema check of workflow definitions, whose results are those of the library `jsonschema`."""
+"""Schema check of workflow definitions: it gives the same results as the library `jsonschema`."""
 
 from collections.abc import Sequence
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Edges on maps: those that follow from other edges are left out, and their number is limited."""
+"""Edges on maps: redundant edges are left out, and the number of drawn edges is limited."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -38,7 +38,7 @@ def test_jobs_of_a_step_produce_distinct_documents(run: StageRun) -> None:
 
 
 @given(any_stage_run())
-def test_job_adds_a_document_to_the_lineage_of_the_source(run: StageRun) -> None:
+def test_job_adds_a_document_to_the_lineage_of_the_source_document(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -72,7 +72,7 @@ def test_pairwise_step_combines_every_lineage_reviewer_and_model() -> None:
     ]
 
 
-def test_job_on_a_pairwise_document_keeps_the_reviewer() -> None:
+def test_job_with_a_pairwise_document_as_source_keeps_the_reviewer() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))

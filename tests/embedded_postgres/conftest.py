@@ -1,4 +1,4 @@
-"""Fixtures for an empty data directory, and for one with a PostgreSQL cluster."""
+"""Fixtures for an empty data directory, and for a data directory with a PostgreSQL cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path

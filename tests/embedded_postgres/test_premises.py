@@ -31,7 +31,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a data directory with a path too long for a socket, and the directory of its socket."""
+    """Yield a data directory with a path too long for a socket, and the directory of the socket."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory
@@ -94,7 +94,7 @@ def test_unsafe_socket_directory_is_refused_and_unchanged(
 
 
 @root_only
-def test_root_with_private_data_directory_gets_database_in_shared_folder() -> None:
+def test_database_is_in_shared_folder_if_data_directory_of_root_is_private() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)

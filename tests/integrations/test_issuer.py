@@ -243,7 +243,7 @@ async def test_many_unknown_key_ids_cause_a_single_request_for_keys(
     assert there.request_counts["jwks"] == 2
 
 
-async def test_concurrent_first_tokens_request_issuer_keys_once(
+async def test_concurrent_first_tokens_cause_a_single_request_for_issuer_keys(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await asyncio.gather(*(accepted_claims(issuer, there.token()) for _ in range(20)))

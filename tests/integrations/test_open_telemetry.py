@@ -76,7 +76,7 @@ async def test_unknown_trace_exporter_is_refused() -> None:
             pass
 
 
-async def test_error_for_missing_tracing_packages_names_extra_to_install(
+async def test_error_for_missing_tracing_packages_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(_: str) -> None:

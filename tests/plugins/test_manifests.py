@@ -101,7 +101,7 @@ def test_plugin_marketplace_file_lists_the_claude_code_plugin() -> None:
     assert (PLUGINS / plugin["source"]).resolve() == CLAUDE
 
 
-def test_plugin_texts_for_agents_name_only_existing_tools() -> None:
+def test_plugin_texts_for_agents_mention_only_existing_tools() -> None:
     texts = [*(CLAUDE / "commands").glob("*.md"), *(CLAUDE / "skills").rglob("SKILL.md")]
     assert {path.stem for path in texts} == {"plan", "next", "review", "SKILL"}
     statuses = {"plan_complete", "step_ready", "awaiting_review"}

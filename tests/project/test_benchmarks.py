@@ -110,7 +110,7 @@ def test_recommended_size_for_12000_agents_has_workers_and_connections() -> None
     assert (size.workers, size.database_cores, size.connections) == (2, 1, 23)
 
 
-def test_documented_step_costs_are_used_without_simulator_results(tmp_path: Path) -> None:
+def test_documented_step_costs_are_used_if_simulator_results_are_missing(tmp_path: Path) -> None:
     costs = read_costs("alternating", tmp_path / "none.json")
     assert costs == DEFAULT_COSTS["alternating"]
 

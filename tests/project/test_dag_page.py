@@ -26,7 +26,7 @@ NAMED = {
 }
 
 
-def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
+def test_dag_page_lists_every_strategy_filter_and_template_variable() -> None:
     names = {name for kind in TemplateKind for name in SAMPLE_CONTEXTS[kind]}
     assert {*Strategy, *FILTERS, *names} == NAMED
 

@@ -15,7 +15,7 @@ from run_place import PLACE
 
 
 def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.CompletedProcess[str]":
-    """Write each file into its own folder, which has the name of the file; run pytest on them."""
+    """Write each file into a folder with the same name, and run pytest on the folders."""
     for name, text in files.items():
         (folder / name).mkdir(exist_ok=True)
         (folder / name / f"test_{name}.py").write_text(text, "utf-8")
@@ -24,7 +24,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
     settings = ["-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "-p", "no:cacheprovider"]
     paths = ["-o", f"pythonpath={folder} {ROOT / 'harness'} {TESTS} {TESTS / 'support'}"]
     # The new test run creates a directory of its own, so remove the variable that names the
-    # directory of this one.
+    # directory of the current test run.
     variables = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *settings, *paths, *options, *files],
@@ -43,7 +43,7 @@ def run_planted(folder: Path, *options: str, **files: str) -> "subprocess.Comple
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
-def test_test_layer_table_lists_existing_paths_and_known_markers() -> None:
+def test_table_of_test_layers_lists_existing_paths_and_known_markers() -> None:
     assert [name for name in LAYERS if not (TESTS / name).exists()] == []
     assert set(LAYERS.values()) <= set(MARKERS)
 
@@ -159,7 +159,7 @@ def test_missing_test_path_is_refused_before_test_workers_start(tmp_path: Path) 
     assert "bringing up nodes" not in done.stdout
 
 
-def test_test_summary_names_a_missing_program_and_the_package(
+def test_summary_of_a_test_run_names_missing_program_and_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In CI, browser tests must not be skipped, so the test would fail.

@@ -92,8 +92,8 @@ def opening(module: Module) -> str:
 # Tests of imports.
 
 
-#: Modules that import other modules by name, so that only those in use are loaded: commands, the
-#: Python API, Jinja and YAML, and optional endpoints.
+#: Modules that import other modules by name, so that only the needed modules are loaded: commands,
+#: the Python API, Jinja and YAML, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/app/registry.py",

@@ -9,7 +9,7 @@ from project.repository import Module, modules
 
 APP, STORE = "src/waybook/app/", "src/waybook/store/"
 
-#: Methods that execute statements and return the rows of each.
+#: Methods that execute statements and return the rows of each statement.
 READS = frozenset(
     {
         *("read", "write_and_read", "send", "commit", "attempt"),

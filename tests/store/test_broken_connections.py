@@ -173,8 +173,8 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
         vanished.wire.idle_timeout = "200ms"
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
-            # The first client sends nothing more over its open connection, so its transaction must
-            # be ended.
+            # The first client sends nothing more over its open connection, so PostgreSQL must end
+            # the transaction of the first client.
             async with (
                 other.org_transaction(LOCAL_ORG) as waiting,
                 asyncio.timeout(PATIENCE_SECONDS),
@@ -210,7 +210,7 @@ async def test_call_on_unreachable_database_succeeds_once_database_is_reachable(
 async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the waiting call tries to open a connection, another call returns its own."""
+    """While the waiting call tries to open a connection, another call releases its connection."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -167,7 +167,7 @@ def test_calls_of_a_week_with_too_many_calls_stay_in_default_partition(
     assert rows[0][0] >= 3 * 601
 
 
-def test_concurrent_retention_runs_create_partitions_only_once(
+def test_partitions_are_created_once_if_retention_runs_concurrently(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     gate = Barrier(4)
@@ -185,7 +185,9 @@ def test_concurrent_retention_runs_create_partitions_only_once(
     assert len(partitions(admin)) == 6
 
 
-def test_retention_run_as_the_serving_role_raises_misconfigured(own_place: ServerDatabase) -> None:
+def test_running_retention_as_the_serving_role_raises_misconfigured(
+    own_place: ServerDatabase,
+) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
     with pytest.raises(Misconfigured, match="owner_url names the owner"):

@@ -58,7 +58,7 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: SQL that records for every passage that it could not be indexed.
+#: SQL that records every passage as impossible to index.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 

@@ -46,7 +46,7 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
             row[0] for row in admin.execute("select hash from web_session").fetchall()
         } == remaining
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
-    # Sessions that were not changed are still valid.
+    # The sessions with the last change, which has no effect, are still valid.
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:
         assert (await authenticate_session(services, secret))[1].name == "ann"
 

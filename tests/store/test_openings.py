@@ -29,7 +29,7 @@ async def test_transaction_of_an_org_sets_serving_role_and_current_org(world: Or
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_without_an_org_sets_only_the_serving_role(world: OrgEnv, look: str) -> None:
+async def test_query_without_an_org_sets_only_the_serving_role(world: OrgEnv, look: str) -> None:
     # Read as an org first, so that the next read uses a connection on which an org was set.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)

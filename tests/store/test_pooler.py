@@ -115,8 +115,8 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     """Return the settings that a new client finds on each server connection of pgbouncer."""
     async with AsyncExitStack() as stack:
         rows = []
-        # An open transaction occupies a server connection, so each of these clients gets another
-        # one.
+        # An open transaction occupies a server connection, so each of these clients gets a
+        # different server connection.
         for _ in range(POOL):
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)

@@ -1,4 +1,4 @@
-"""Calls on a cached run, which decide one after the other and commit in batches."""
+"""Calls on a cached run: they change its state one after the other, and commit in batches."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable

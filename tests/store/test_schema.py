@@ -11,14 +11,14 @@ from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.maintenance.migrate import APP_ROLE
 
-#: Table of the applied migrations, which belongs to no org and which the serving role cannot read.
+#: Table of the applied migrations, which belongs to no org. The serving role can only read it.
 OUTSIDE = {"schema_migration"}
 
 #: Unique keys that are not limited to an org. Slugs must be unique, because requests name an org by
 #: its slug. Only the database owner can write slugs, so callers cannot try out which slugs exist.
 ACROSS_ORGS = {"org_slug_key"}
-#: Indexes with the org in a later column. If it were the first column, PostgreSQL without
-#: statistics might use them for a lookup by id, and read all rows of the org.
+#: Indexes with the org in a later column. With the org in the first column, PostgreSQL without
+#: statistics might use the index for a lookup by id, and read all rows of the org.
 ORG_NOT_FIRST_UNIQUE = {"document_place", "plan_step_place"}
 ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_status"}
 

@@ -132,7 +132,7 @@ async def test_search_ranks_a_full_match_above_a_partial_match(library: SearchCo
     assert (await library.search("wheat flour gluten yeast"))[:2] == ["bread", "partly"]
 
 
-async def test_search_matches_a_tag_like_a_word_of_the_title(library: SearchCorpus) -> None:
+async def test_search_treats_a_tag_like_a_word_of_the_title(library: SearchCorpus) -> None:
     await library.store("plain", "Nothing special.", tags=("hydrology",))
     assert (await library.search("hydrology"))[0] == "plain · hydrology"
 

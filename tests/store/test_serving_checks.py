@@ -49,7 +49,7 @@ async def test_server_migrates_an_external_database_if_migrate_is_always(
     assert migrate(empty.owner_dsn) == []
 
 
-async def test_server_start_without_newest_migration_names_the_migration(
+async def test_error_at_server_start_names_the_migration_that_is_missing(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty.owner_dsn)

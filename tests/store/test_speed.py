@@ -34,8 +34,8 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: SQL that inserts many rows into two orgs. Each plan and run was last active in another minute,
-#: because an index on the time would not help if all times were equal.
+#: SQL that inserts many rows into two orgs. Each plan and run was last active in a different
+#: minute, because an index on the time would not help if all times were equal.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now() - n * interval '1 min'
@@ -217,8 +217,8 @@ def unbounded_reads() -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", unbounded_reads())
 def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
-    # Disable sequential scans, as the server does. PostgreSQL then uses one only if the query can
-    # use no index.
+    # Disable sequential scans, as the server does. PostgreSQL then scans a table only if the
+    # query can use no index.
     read = scans(explain(full, unbounded_reads()[name], "enable_seqscan = off"))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()

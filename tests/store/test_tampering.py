@@ -1,4 +1,4 @@
-"""Tampering by the database owner, which verification of the audit reveals.
+"""Verification of the audit reveals tampering by the database owner.
 
 No other role can tamper: the serving role can only read the audit and append to it.
 """

@@ -42,7 +42,7 @@ DEFAULTS = {
     *("app_org()", "app_statement_time()", "app_transaction()", "now()", "false", "0"),
     *("'[]'::json", "'waiting'::text", "'relayed'::text"),
 }
-#: Tables in which the serving role may update rows, and those in which it may delete rows. To all
+#: Tables in which the serving role may update rows, and tables in which it may delete rows. To all
 #: other tables, it can only add rows.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),

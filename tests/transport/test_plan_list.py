@@ -93,7 +93,7 @@ async def test_paginated_plan_list_has_every_plan_once_if_plans_change(
     while address:
         reply = await browser.get(address)
         seen += listed(reply)
-        # After each page of the list, change a plan that was listed, change one that was not, and
+        # After each page of the list, change a plan that was listed and a plan that was not, and
         # create a plan.
         for plan in (plans[-len(seen) % 103], plans[1]):
             await agent.call("get_next_step", planId=plan["planId"], another=True)
@@ -259,7 +259,7 @@ async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
 
 
 async def worked_plan(world: OrgEnv) -> Body:
-    """Complete one step of a plan, remove another and add one, five minutes apart."""
+    """Complete a step of a plan, remove a step and add a step, five minutes apart."""
     agent = world.agent
     plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
     taken = await agent.take(plan, sessionId="night")

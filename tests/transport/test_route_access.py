@@ -409,7 +409,7 @@ async def pages(
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
-            # A link to a stage has another secret than a link to a review.
+            # A link to a stage and a link to a review have different secrets.
             path = route.path.replace("{secret}/feedback", "{stage_secret}/feedback")
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**{**ELSE, **named})
             reply = await client.get(path, headers={"accept": "text/html"})

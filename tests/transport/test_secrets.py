@@ -95,7 +95,7 @@ def canary_url(sender: Sender, place: ServerDatabase) -> str:
 
 
 def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[str, str]:
-    """Return settings that contain a secret wherever a setting may contain one."""
+    """Return settings with a secret in every setting that may contain a secret."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
     secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")

@@ -357,7 +357,7 @@ async def test_invalid_claims_in_the_id_token_return_403(team: Team, browser: Br
     assert (await browser.get("/inbox")).status_code == 303
 
 
-async def test_sign_in_continued_in_another_browser_returns_403(
+async def test_finishing_a_sign_in_in_another_browser_returns_403(
     team: Team, browser: Browser
 ) -> None:
     """Without the check, an attacker could sign users in to the attacker's account."""
