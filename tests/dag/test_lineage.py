@@ -24,7 +24,7 @@ def test_document_lineage_records_the_first_author() -> None:
 
 
 @given(st.lists(MADE))
-def test_merging_origins_of_document_groups_gives_origins_of_all(
+def test_lineages_of_merged_groups_equal_lineages_of_all_documents(
     parts: list[list[ProducedDocument]],
 ) -> None:
     together = merge_origins(map(origins_of, parts))

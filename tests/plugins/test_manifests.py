@@ -18,8 +18,8 @@ from waybook.transport.mcp.tools import published_tools
 PLUGINS = HOOK.parent
 CLAUDE = PLUGINS / "claude-code"
 GEMINI = PLUGINS / "gemini-cli"
-#: Events for which no plugin may have a hook: `SubagentStop` also occurs when a conversation is
-#: compacted.
+#: Events for which no plugin may have a hook: a hook for `SubagentStop` would also run when a
+#: conversation is compacted.
 NEVER = {"SubagentStop"}
 
 

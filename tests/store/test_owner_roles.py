@@ -125,7 +125,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 async def check_owner_changes(
     kind: str, server: Server, without: AbstractContextManager[object]
 ) -> None:
-    """Check that changes of an org, `without` one control, spare another org with the same ids."""
+    """Check that changes of one org spare another org, while `without` disables a control."""
     with place_owned_by(kind, server) as place:
         async with make_env(place) as world:
             await fill(world, NAME)
