@@ -129,5 +129,5 @@ def test_invalid_id_in_a_query_parameter_raises_value_error() -> None:
 
 
 def test_query_parameter_of_an_unsupported_type_raises_type_error() -> None:
-    with pytest.raises(TypeError, match="set is not written"):
+    with pytest.raises(TypeError, match="type set is not supported"):
         Query("q", "select %(a)s")(a={1})  # type: ignore[arg-type]  # on purpose
