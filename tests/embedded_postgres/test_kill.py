@@ -1,7 +1,10 @@
 """Processes ended by `kill -9` at any time: no data is lost, and no process or file remains."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from embedded_postgres.processes import (
     postmasters,
     start_client,
 )
+from waybook.embedded_postgres.keeper import EPHEMERAL
 from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory
 from waybook.embedded_postgres.locks import is_held
 from waybook.embedded_postgres.supervisor import attach
@@ -203,6 +207,17 @@ def test_database_starts_after_supervisor_was_killed_while_starting(
     kill(*keepers(data_dir))
     client.kill()
     check_complete(data_dir)
+
+
+def test_second_keeper_of_a_database_ends_without_an_error(used: Path) -> None:
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        receiver, sender = os.pipe()
+        words = ["-m", "waybook.embedded_postgres.keeper", str(used), EPHEMERAL, "0", str(sender)]
+        subprocess.run([sys.executable, *words], pass_fds=[sender], check=True)
+        os.close(sender)
+        with os.fdopen(receiver) as reports:
+            assert json.load(reports) == {"ready": False}
+        assert reached(attachment.app_dsn)
 
 
 def test_process_killed_while_starting_database_does_not_block_another(data_dir: Path) -> None:

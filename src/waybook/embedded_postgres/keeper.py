@@ -162,7 +162,13 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     control_dir = ControlDirectory(Path(data_dir))
     held = locks.open_lock(control_dir.supervisor_lock)
     try:
-        locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
+        # A client that asks whether there is a keeper holds this lock for a moment.
+        locks.wait_exclusive(held, time.monotonic() + 1, "became the keeper")
+    except Unavailable:
+        # A client that was killed since has started another keeper, for which ours can wait.
+        _report(int(report), {"ready": False})
+        return
+    try:
         keeper = _Keeper(control_dir, durable=durability != EPHEMERAL)
         server = keeper.adopt_or_start()
     except (WaybookError, OSError) as error:
