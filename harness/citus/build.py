@@ -73,7 +73,8 @@ def _compile(source: Path, root: Path) -> None:
         for command in (
             ("./configure", f"PG_CONFIG={PG_CONFIG}", *CONFIGURE),
             (*make, "extension"),
-            (*make, "install-extension", f"DESTDIR={root}"),
+            # Not in parallel: the makefile installs some libraries before they are linked.
+            ("make", *MAKE, "install-extension", f"DESTDIR={root}"),
         ):
             done = subprocess.run(
                 ["nice", *command], cwd=source, stdout=log, stderr=log, check=False
