@@ -11,6 +11,7 @@ import pytest
 from cli.sample_runs import run_in_progress
 from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
+from project.repository import ROOT
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.cli.commands.anchoring import ANCHOR_NAME
@@ -42,6 +43,23 @@ def test_audit_verify_passes_for_unchanged_audit(terminal: Terminal, worked_on: 
     assert verdict["ok"]
     assert chain["entries"] == 4
     assert "verified: replay gives exactly the stored state" in terminal.say("audit", "verify")
+
+
+def test_audit_query_of_the_documentation_prints_the_table_below_it(
+    terminal: Terminal, attachment: Attachment
+) -> None:
+    page = (ROOT / "docs" / "reference" / "audit.md").read_text("utf-8")
+    query, _, rest = page.partition("```sql\n")[2].partition("```")
+    table = rest.partition("```text\n")[2].partition("```")[0]
+    plan_id = terminal.plan("Audited")
+    step = terminal.take(plan_id)
+    terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        rows = admin.execute(query.replace("az4xhh25v9vr", plan_id)).fetchall()
+    documented = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()[2:]]
+    for row, (seq, _, event, _, order, status) in zip(rows, documented, strict=True):
+        assert [str(row[0]), row[2], row[4] or ""] == [seq, event, order]
+        assert row[5] == (json.loads(status) if status else None)
 
 
 TAMPERINGS = {

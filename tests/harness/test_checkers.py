@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from citus.tasks import FREQUENT, SKIP, UNROUTED
 from faults.checkers import CHECKERS, Evidence, check
 from faults.cluster import ROOT
 from faults.history import Body, Call, History, Hung, Outcome
 from faults.planted import BUGS, PACKAGE, Bug, edited
 from faults.rows import Entry, Job, Rows, StageStep, Step
+from tools.schema_check.check import query_texts
 
 PLAN, STEP, OTHER, RUN, JOB = "plan-1", "step-1", "step-2", "run-1", "job-1"
 KEY = "k-0000001"
@@ -240,6 +242,10 @@ ACCEPTED = {
 @pytest.mark.parametrize("found", ACCEPTED.values(), ids=ACCEPTED)
 def test_history_checker_accepts_each_allowed_history(found: Evidence) -> None:
     assert caught(found) == set()
+
+
+def test_queries_named_by_the_citus_harness_exist() -> None:
+    assert {*FREQUENT, *SKIP, *UNROUTED} <= query_texts().keys()
 
 
 def test_every_guaranteed_property_has_a_history_checker() -> None:
