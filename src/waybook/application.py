@@ -55,7 +55,7 @@ from waybook.store.maintenance.migrate import (
     migrate,
 )
 
-#: Seconds between two polls for changes, while there are subscribers.
+#: Seconds between two polls of the database for changes, while this process has subscribers.
 _CHANGE_POLL_SECONDS = 3.0
 #: An org may make at once as many calls as its rate limit allows in this many seconds.
 _BURST_SECONDS = 2
@@ -99,7 +99,7 @@ class BasicApplication:
     async def create_org(self, slug: str) -> UUID:
         """Create an org, using the database role that owns the tables."""
         if self.bearer is not None:
-            raise Forbidden("orgs are created by the server operator, without a token")
+            raise Forbidden("only the server operator can create an org, without a token")
         org_id = UUID(new_uuid())
         await asyncio.to_thread(add_org, self.owner_dsn, org_id, validate_slug(slug))
         return org_id
@@ -229,8 +229,8 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
     """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
     if settings.search_vectors == Backend.PGVECTOR and not settings.database_url:
         raise Misconfigured(
-            "search_vectors is pgvector, which the embedded PostgreSQL does not use: its build may "
-            "not run on this processor. Set database_url to a server of your own, or "
+            "search_vectors is pgvector, which the embedded PostgreSQL does not use: a prebuilt "
+            "pgvector may not run on this processor. Set database_url to a server of your own, or "
             "search_vectors to auto"
         )
     if settings.database_url:
@@ -252,10 +252,11 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a database with the server's role. If `serving` is true, its timeouts are short.
+    """Yield the database with the server's database role. If `serving`, use short timeouts.
 
     Raises:
-        Misconfigured: the user of the database URL cannot switch to the server's role.
+        Misconfigured: the database user of the URL cannot switch to the server's database role,
+            or this role bypasses row-level security.
         Unavailable: the database is unreachable.
     """
     if postgres.role is not None:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which change events are collected into one batch.
 _EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Seconds for which uses of API tokens are collected before they are written together.
+#: Seconds from the first use of an API token to the write that records all uses since then.
 _TOKEN_USE_FLUSH_SECONDS = 1.0
 #: First and maximum delay in seconds after a loop has failed. The delay doubles with each failure.
 MIN_BACKOFF_SECONDS = 0.5
@@ -100,7 +100,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that were not announced, at intervals and for each new subscriber."""
+    """Poll the database at intervals and for each new subscriber, in case an event was lost."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

@@ -54,7 +54,7 @@ def find_page_server(settings: Settings) -> PageRecord | None:
     control_dir = ControlDirectory(_absolute(settings))
     try:
         is_served = control_dir.pages_lock.exists() and locks.is_held(control_dir.pages_lock)
-    # The data directory belongs to another user or was just deleted.
+    # This process may not read the data directory, or the directory was just deleted.
     except OSError:
         return None
     return _read_record(control_dir) if is_served else None
@@ -77,7 +77,7 @@ def _absolute(settings: Settings) -> Path:
 
 class PageClaim:
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim to the dashboard, not yet acquired. `command` is recorded with the URL."""
+        """Prepare to serve the dashboard, without a lock yet. `command` is stored with the URL."""
         self._control_dir = create_control_directory(_absolute(settings))
         self._command = command
         self._descriptors: dict[Path, int] = {}
@@ -103,7 +103,7 @@ class PageClaim:
         return locks.is_held(self._control_dir.serve_lock)
 
     def try_record_server(self, url: str) -> bool:
-        """Record the URL of `waybook serve`. Return False if another process holds the claim."""
+        """Record the URL of `waybook serve`. Return False if another process holds a lock."""
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
         self.record(url)
@@ -141,7 +141,7 @@ class PageClaim:
 
 @contextmanager
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
-    """Yield the claim of `waybook serve`, or None if there is no data directory."""
+    """Yield the dashboard locks of `waybook serve`, or None with a configured database URL."""
     if settings.database_url:
         yield None
         return

@@ -42,18 +42,18 @@ class Settings:
     #: Days for which each kind of data is kept. 0 keeps the data forever.
     keep_calls_days: int = 30
     keep_archived_days: int = 0
-    #: Profile that selects the tools offered to clients: auto, research, runs or all.
+    #: Selection of the tools that are offered to clients: auto, research, runs or all.
     tools: str = "auto"
     user: str = "local"
     skills_dirs: str = ""
     pool_size: int = 10
     log_level: str = "WARNING"
     #: Endpoint with the wire format of OpenAI's embeddings API. Without it, search uses the
-    #: vocabulary table of Waybook.
+    #: built-in table of word vectors.
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
-    #: How a search ranks vectors: auto, portable or pgvector.
+    #: Program that ranks vectors in a search: auto, portable (this process) or pgvector.
     search_vectors: str = "auto"
     #: Model endpoint for the tool `extract_data`. Without it, agents extract data themselves.
     model_url: str | None = None
@@ -87,9 +87,9 @@ class Settings:
     oidc_audience: str | None = None
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: Org of all users of the issuer, or `claim:` and the claim that names the org of each user.
+    #: Org of all users of the issuer, or `claim:` and the name of the token's claim with the org.
     oidc_org: str | None = None
-    #: Claim that becomes the user's name in the audit. An email address must be verified.
+    #: Claim of the token that names the user in the audit. An email address must be verified.
     oidc_user_claim: str = "email"
     oidc_scopes_claim: str = "scope"
     #: Whether a user is created at first sign-in: allow or deny.

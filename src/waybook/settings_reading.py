@@ -41,7 +41,7 @@ def read_settings(
     """Load and validate the settings.
 
     Raises:
-        Misconfigured: a value has the wrong type, or is not one of the allowed values.
+        Misconfigured: the file cannot be read, a setting is unknown, or a value is not allowed.
     """
     home = environment.get("HOME", "/")
     configured = environment.get("XDG_CONFIG_HOME") or Path(home) / ".config"

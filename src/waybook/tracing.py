@@ -1,4 +1,4 @@
-"""Trace tool calls and their database messages with OpenTelemetry.
+"""Trace tool calls and their round trips to the database with OpenTelemetry.
 
 Spans contain ids, counts and error codes, but no text that a caller sent.
 """

@@ -149,7 +149,7 @@ async def test_extract_data_with_plain_text_schema_accepts_any_data(agent: Agent
     assert reply["schema"] == {"description": "the river and its length"}
     assert (await agent.call("extract_data", **args, candidate=["Nile"]))["data"] == ["Nile"]
     broken = await agent.refused("extract_data", text=TEXT, schema='{"type": "object",')
-    assert broken["message"] == "schema: must be valid JSON, or words"
+    assert broken["message"] == "schema: must be valid JSON, or a description in words"
 
 
 async def test_extract_data_refuses_candidate_that_is_too_costly_to_validate(

@@ -88,7 +88,7 @@ async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
             "update audit_entry set hash = sha256(hash) where subject_id = %s", (plan["planId"],)
         )
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
+    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash than in the anchor"]
 
 
 async def test_audit_anchor_check_passes_after_user_was_erased(

@@ -29,7 +29,7 @@ class User(NamedTuple):
     id: str
     #: Name under which the audit records the user's actions.
     name: str
-    #: Scopes of the user. A token or session of the user can have fewer scopes, but no others.
+    #: Scopes of the user. A token or sign-in of the user can have fewer scopes, but no others.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
@@ -71,7 +71,7 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 
 MAX_NAME_LENGTH: Final = 200
-#: Names that no user can have, because Waybook is recorded in the audit under these names.
+#: Names that no user can have: the audit records Waybook's own changes under these names.
 _RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -170,7 +170,7 @@ class ActionLinks:
     def urls(
         self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
     ) -> dict[str, Json]:
-        """Return the URL of each action that a message of this kind links to, by name."""
+        """Return the action links of a message of this kind: the URLs by the names of actions."""
         secret = self.secret(message_id)
         if org_id is not None:
             secret = with_org(secret, org_id)

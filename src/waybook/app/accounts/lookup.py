@@ -121,7 +121,7 @@ class TokenCache:
 async def authenticate_token(
     services: Services, secret: str, channel: Channel, cache: TokenCache | None = None
 ) -> Caller:
-    """Look up an API token, cache it, and return its user as the caller.
+    """Return the user of an API token as the caller, and store the caller in `cache`, if given.
 
     Raises:
         Unauthenticated: the secret is not a valid token; the error does not say why.
@@ -200,7 +200,7 @@ def link_decider(link: AccessLink) -> Caller:
     scopes = _LINK_SCOPES if is_local else _LINK_SCOPES & link.scopes
     if Scope.REVIEW not in scopes:
         raise Forbidden(
-            f"this link decides for {link.for_user}, who may not review here; open the plan or "
+            f"this link acts for {link.for_user}, who may not review in this org; open the plan or "
             "run and sign in as a reviewer",
             needed=[str(Scope.REVIEW)],
         )

@@ -93,8 +93,8 @@ A person's feedback on the previous stage: {{ feedback }}
 #: Bytes that a context always leaves for the inputs of a job, even if the prompt is long.
 _MIN_INPUT_BYTES = 9_000
 _MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Maximum number of characters to read of a document with a list. Every document is shorter, so the
-#: list is always complete.
+#: Maximum number of characters to read of a document that lists items for jobs. Every document is
+#: shorter, so the whole document is read.
 _MAX_LIST_CHARACTERS = 1 << 24
 _MIN_SHARE_BYTES = 200
 PROMPT = "$prompt"
@@ -204,7 +204,7 @@ class JobContext:
         return supplied
 
     async def _item(self, number: int, brief: RunBriefRow) -> JobInput:
-        """Return the input of a job whose step has one job for each item of a list."""
+        """Return item `number` of a list as an input. The step of the job has one job per item."""
         item_list = self._dag.item_lists[self._job.stage, self._job.step_key]
         known = next(known for known in self._locked.run.lists if known.name == item_list.name)
         key, by, at = item_list.document_key, None, None
@@ -231,7 +231,7 @@ class JobContext:
         return JobInput(wanted.document_key, wanted.stage, text, len(text), None, by, at)
 
     def _prompt_values(self, run_input: Json) -> Mapping[str, Any]:
-        """Return the values of the variables that a prompt can name."""
+        """Return the values of the variables that a prompt template can use."""
         run, job, step = self._locked.run, self._job, self._step
         stage = self._dag.stages[job.stage]
         before = (run.stages.get(slug) for slug in self._dag.dag.before(job.stage))
@@ -310,7 +310,7 @@ class JobContext:
         )
 
     def _complete_packet(self, documents: list[Json], room: int) -> Body | None:
-        """Return the context with uncut texts, or None if it may be too large for `room` bytes."""
+        """Return the context with uncut texts, or None if it is incomplete or may exceed `room`."""
         if not all(job_input.is_loaded for job_input in self.inputs):
             return None
         contents: list[Json] = [{**each.header(), "content": each.text} for each in self.inputs]

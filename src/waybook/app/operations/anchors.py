@@ -101,7 +101,7 @@ def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
         chain = f"the record of erasures of org {anchor.subject_id}"
     if current_hash is None:
         return f"{chain}: entry {anchor.seq} is missing, and no erasure explains it"
-    return f"{chain}: entry {anchor.seq} has a different hash"
+    return f"{chain}: entry {anchor.seq} has a different hash than in the anchor"
 
 
 @contextmanager

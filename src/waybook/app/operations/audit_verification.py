@@ -65,7 +65,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
             stored = [(subject.kind, subject.id, first_value(stored))]
         faults = tuple(differences(replay(changes_in(entries)), audit.read_rows(stored)))
     except ReplayError as error:
-        faults = (f"the entries do not add up: {error}",)
+        faults = (f"the entries cannot be replayed: {error}",)
     return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
 
 

@@ -49,7 +49,7 @@ async def _deliver(
     ctx: RequestContext, sender: WebhookSender, message: WebhookMessage
 ) -> DeliveryOutcome:
     outcome = await sender.deliver(await _with_actions(ctx, message))
-    status, due_at = decide_retry(message, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
+    status, due_at = decide_retry(message, outcome, random.random())  # noqa: S311 - not a secret
     if status is DeliveryStatus.GIVEN_UP:
         log_format = "webhook %s (%s) is given up after %d attempts: %s"
         log.error(log_format, message.id, message.event, message.attempt, outcome.error)

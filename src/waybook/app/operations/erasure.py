@@ -62,7 +62,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
 
     Raises:
         Busy: another transaction holds locks on the rows for too long.
-        Misconfigured: the role is not the owner of the database.
+        Misconfigured: the database role does not own the tables.
     """
     keep = RetentionPolicy(
         calls=settings.keep_calls_days,

@@ -87,8 +87,8 @@ def read_export(data: Body) -> ExportFile:
     kind, keys = _FORMATS[str(data["format"])]
     if data.get("version") != VERSION:
         raise InvalidInput(
-            f"this export has format version {data.get('version')}; this program reads version "
-            f"{VERSION}: export it again with a program of this version"
+            f"this export has format version {data.get('version')}, but this Waybook reads version "
+            f"{VERSION}; export again with a Waybook that writes version {VERSION}"
         )
     subject_id, subject = imported_row(data.get(kind), kind)
     rows: Rows = {kind: {subject_id: subject}, **imported_rows(data, keys)}
@@ -100,7 +100,7 @@ def read_export(data: Body) -> ExportFile:
     try:
         replayed = replay(changes_in(entries))
     except (ReplayError, ValueError) as error:
-        raise _damaged(f"its audit entries do not add up: {error}") from error
+        raise _damaged(f"its audit entries cannot be replayed: {error}") from error
     wrong = differences(replayed, rows)
     if wrong:
         raise _damaged(f"its rows do not match its audit: {wrong[0]}")
@@ -166,7 +166,7 @@ def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
             continue
         text: Row = {name: row.pop(name, None) for name in columns}
         if text_hash(*map(str, text.values())) != row.get("content_hash"):
-            raise _damaged(f"the text of {kind} {row_id} does not have the hash in the audit")
+            raise _damaged(f"the text of {kind} {row_id} does not match its hash in the audit")
         if kind == "artifact":
             row["content"] = None
         texts.append((row_id, text))
@@ -235,7 +235,7 @@ def _definition_statements(
         if is_stored(dag, rows[0]):
             return []
         raise Refused(
-            f"this org has another definition as version {compiled_dag.version} of the workflow "
+            f"this org has a different version {compiled_dag.version} of the workflow "
             f"{dag.slug}; import into another org or database"
         )
     return [definition_statement(dag, compiled_dag.version, now, ctx.caller.user)]

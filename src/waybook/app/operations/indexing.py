@@ -84,7 +84,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Row])
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Leave passages out of the index for a day if storing them often broke the connection."""
+    """Leave passages out for a day if storing them broke the connection `MAX_BREAKS` times."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

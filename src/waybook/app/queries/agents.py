@@ -139,7 +139,7 @@ async def read_agent(
         agent, *agents.held_statements(key), counts, entries
     )
     if not rows:
-        raise NotFound("there is no agent with this name and session; choose one from the list")
+        raise NotFound("there is no agent with this name and session; see the list of agents")
     (row,) = rows
     shown = listed[:PAGE_SIZE]
     return AgentActivity(

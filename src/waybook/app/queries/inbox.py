@@ -1,4 +1,4 @@
-"""Queries for the inbox: work that waits for a person, data for the decision, and its outcome."""
+"""Queries for the inbox: work that waits for a person, what to decide on, and decided reviews."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Queries of an org's usage: tool calls, tokens, cost by day and by agent, and deliveries."""
+"""Queries of an org's usage: calls, tokens, cost by day and by agent, and sent notifications."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta

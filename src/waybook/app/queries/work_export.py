@@ -364,7 +364,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _quoted(value: Json) -> str:
-    """Quote a user's text in Markdown, so that it cannot add headings or HTML."""
+    """Quote a stored text in Markdown, so that it cannot add headings or HTML to the report."""
     return "\n".join(f"> {inert(line)}".rstrip() for line in str(value).splitlines())
 
 

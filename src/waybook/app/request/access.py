@@ -20,7 +20,7 @@ from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the plan from the results of its load statements.
+    """Build the plan from the rows that `plans.load_statements` returned.
 
     Raises:
         NotFound: the plan does not exist, or has no step `step_id`.

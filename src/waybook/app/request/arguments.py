@@ -160,7 +160,7 @@ def _describe_in_words(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
-        raise PydanticCustomError("json", "must be valid JSON, or words")
+        raise PydanticCustomError("json", "must be valid JSON, or a description in words")
     return {"description": value}
 
 
@@ -291,7 +291,7 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
 def parse_arguments(
     kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> _ArgumentsT:
-    # Ignore arguments beyond the limit: one before it must be unknown, which is an error anyway.
+    # Ignore arguments beyond the limit: so many include an unknown one, which is an error anyway.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(without_absent(kind, limited))

@@ -47,7 +47,7 @@ class Caller:
     scopes: frozenset[Scope] = ALL_SCOPES
     #: The caller's credential, such as `token:ID` or `session:ID`.
     credential: str | None = None
-    #: These fields describe one call, not the user.
+    #: From here on, the fields describe one call, not the user.
     rate_counted: bool = False
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)

@@ -70,7 +70,7 @@ def render(job: DrawingJob) -> str:
 
 
 def main() -> None:
-    """Draw the pickled jobs on standard input. Write each drawing as a line of JSON."""
+    """Draw each pickled `DrawingJob` on standard input. Write each SVG as a line of JSON."""
     os.nice(_NICENESS)
     with suppress(EOFError):
         while True:
@@ -99,7 +99,7 @@ class DrawingProcess:
         self._end: Callable[[], object] = lambda: None
 
     def draw(self, job: bytes) -> str:
-        """Return the SVG of a pickled drawing job."""
+        """Return the SVG of a pickled `DrawingJob`."""
         if self._process is None or self._process.poll() is not None:
             self._end()
             command = [sys.executable, "-P", "-m", "waybook.app.request.layout_worker"]
@@ -109,7 +109,7 @@ class DrawingProcess:
             self._end = weakref.finalize(self, _end, self._process)
         process = self._process
         if process.stdin is None or process.stdout is None:
-            raise AssertionError("it was started with pipes")
+            raise AssertionError("the drawing process has no pipes")
         timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
         timer.daemon = True
         timer.start()

@@ -39,7 +39,7 @@ def store_notification(
     notification_id: str,
     write_context: WriteContext,
 ) -> list[Statement]:
-    """Return the statements that store a notification and, if configured, a link to decide."""
+    """Return the statements that store a notification and, if configured, its action links."""
     actor, base_url = write_context.actor, ctx.services.base_url
     subject_id = notification.subject_id
     data: Body = {

@@ -92,7 +92,7 @@ class Held:
     def shares_history(self, other: Snapshot) -> bool:
         """Return whether the recorded changes lead from the cached snapshot to `other`.
 
-        Not if they are of different databases, a day apart, or with an erasure between them.
+        They do not across databases or an erasure, or if the snapshots are a day or more apart.
         """
         ours = self.snapshot
         return (

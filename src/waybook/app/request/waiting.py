@@ -75,7 +75,7 @@ async def answer_or_wait(
             # in the queue, this is unnecessary, because the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # The queue keeps one reply for all its calls, so free this call's reply while it waits.
+            # The queue keeps one reply for all its calls, so this call need not keep its own reply.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 

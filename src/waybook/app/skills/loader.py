@@ -34,7 +34,7 @@ _MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """Error that a folder is not a valid skill."""
+    """A folder does not contain a valid skill."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:

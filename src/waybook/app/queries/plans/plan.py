@@ -277,7 +277,7 @@ async def read_plan_detail(
     """Read a plan and the parts listed in `include`.
 
     `before` is the detail that an earlier call returned for the same plan, so its step names are
-    not read again. If all results have more than `most_results` bytes, only their sizes are read.
+    not read again. If the results total more than `most_results` bytes, only their sizes are read.
     """
     plan_id = id_or_nil(plan_id)
     since = before.plan.seq if before else 0

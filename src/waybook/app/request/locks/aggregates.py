@@ -1,6 +1,7 @@
 """The plan that a call changes.
 
-The call either locks the plan first, or decides on a cached copy and locks the plan to write.
+The call either locks the plan first, or computes the change from a cached copy and locks the plan
+only to write.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,7 +49,7 @@ class LockedPlan(Locked[Decision[object]]):
     ) -> None:
         """Choose the plan and the rows to load.
 
-        If `cached` is true, the call may decide on the cached plan, without a lock.
+        If `cached` is true, the call may compute its change from the cached plan, without a lock.
         """
         super().__init__(ctx, *more)
         self._step_id, self._cached = step_id, cached

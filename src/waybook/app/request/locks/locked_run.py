@@ -1,6 +1,7 @@
 """The run that a call changes.
 
-The call either locks the run first, or decides on a cached copy and locks the run to write.
+The call either locks the run first, or computes the change from a cached copy and locks the run
+only to write.
 
 Calls on one run take turns in this process. See `store/runs/cache.py` and `store/runs/pipeline.py`.
 """
@@ -59,8 +60,8 @@ class LockedRun(Locked[RunDecision[object]]):
     ) -> None:
         """Choose the run to load. `is_locked` is False if the call does not change the run.
 
-        If there is a function `unless_cached`, the call may decide on the cached run. The
-        statements that the function returns are executed only if the run must be locked.
+        If there is a function `unless_cached`, the call may compute its change from the cached run.
+        The statements that the function returns are executed only if the run must be locked.
         """
         super().__init__(ctx, *more)
         self._run_id = run_id
@@ -228,7 +229,7 @@ class LockedRun(Locked[RunDecision[object]]):
             return
         before, state = self._before, self._state
         if not self._is_sharing or before is None or state is None:
-            raise RuntimeError("a decision on the cached run was made without a turn")
+            raise RuntimeError("the call changed the cached run without waiting for its turn")
         write, written = self._seal(proposal)
         earlier = [statement for part in self._written_before for statement in part.notifications]
         more = [*earlier, *self._all_statements(proposal, written)]

@@ -186,7 +186,7 @@ class Locked(ABC, Generic[DecisionT]):
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
     """Load a plan, run or org, decide on its change, commit, and return the reply.
 
-    The first try may decide on the cached copy; later tries lock the rows. A repeated call gets the
+    The first try may use the cached copy; later tries lock the rows. A repeated call gets the
     stored answer of the first call.
     """
     for attempt in range(MAX_ATTEMPTS):
@@ -212,7 +212,7 @@ async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolRe
             continue  # The next try finds the existing row, or the committed state.
         finally:
             await locked.leave()
-    raise RuntimeError(f"no commit in {MAX_ATTEMPTS} attempts")
+    raise RuntimeError(f"the change was not committed in {MAX_ATTEMPTS} tries")
 
 
 class OpenTransaction(Locked[Written]):

@@ -64,7 +64,7 @@ class CreateResearchPlan(arg.MutatingArguments):
     reply={"planId": "string"},
 )
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
-    """Create a plan with steps and conditions. Link it to the skill that the session started."""
+    """Create a plan. If the session has started a skill, link the plan to this skill."""
     opened = OpenTransaction(ctx, writer.latest_skill_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
@@ -137,7 +137,7 @@ class _CopyPlan(arg.MutatingArguments):
     reply={"planId": "string"},
 )
 async def copy_plan(ctx: RequestContext, args: _CopyPlan) -> ToolReply:
-    """Create a copy of a plan, and link the copy to the skill that the session started."""
+    """Copy a plan. If the session has started a skill, link the copy to this skill."""
     plan_id, seq = args.plan_id, args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=LAST_SEQ if seq is None else max(seq, 1))
     rows = replay(changes_in(entries))
@@ -216,8 +216,8 @@ class UpdateInstructions(_StepChange):
 class FailStep(_StepChange):
     reason: arg.Text = Field(description="why it failed")
     attempt: arg.Attempt | None = arg.optional("from get_next_step")
-    #: If true, the step becomes pending again. Not published, because `retry_step` after
-    #: `fail_step` has the same effect.
+    #: If true, the step becomes pending again. The published schema omits this field, because
+    #: `retry_step` after `fail_step` has the same effect.
     retry: SkipJsonSchema[bool] = False
 
     def change(self) -> modify.Modification:
@@ -292,7 +292,7 @@ class ModificationArgument(arg.Nested):
     cancel_plan: (
         Annotated[CancelPlan, WithJsonSchema({"type": "string", "minLength": 1})] | None
     ) = arg.optional("end the plan for this reason")
-    #: Actions that only forms of the dashboard use. Not published, to keep the tool list small.
+    #: Actions that only the dashboard uses. The published schema omits them to stay small.
     set_conditions: SkipJsonSchema[SetConditions | None] = None
     set_title: SkipJsonSchema[SetTitle | None] = None
     set_dependencies: SkipJsonSchema[SetDependencies | None] = None

@@ -1,4 +1,4 @@
-"""Tools that submit step results, store outputs, ask a person, and pass on the decision."""
+"""Tools that submit results, store outputs, request reviews, and pass on a person's decision."""
 
 from collections.abc import Callable
 from functools import partial
@@ -217,14 +217,14 @@ class _SubmitUserDecision(arg.MutatingArguments):
     )
     feedback: arg.Text | None = arg.optional("their words")
     review_id: arg.ReviewIdField | None = arg.optional("the review they saw")
-    #: Place where the person decided. Not published: only the map, the form and the client library
-    #: set the place.
+    #: Place where the person decided. The published schema omits this field, because agents do
+    #: not set it: only the map app, the review form and the client library do.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")
     def _require_plan_or_step(self) -> Self:
         if self.plan_id is None and self.step_id is None:
-            raise ValueError("give the planId, or the stepId under review")
+            raise ValueError("give the planId, or the stepId of the step under review")
         return self
 
 

@@ -115,7 +115,7 @@ class _StoreResearch(arg.MutatingArguments):
     reply={"artifactId": "string", "version": "integer"},
 )
 async def store_research(ctx: RequestContext, args: _StoreResearch) -> ToolReply:
-    """Store research, as a new version if the title exists. Searches find it immediately."""
+    """Store research, as a new version if its kind and title exist. Searches find it at once."""
     arg.check_result_size(content=args.content, metadata=args.metadata)
     new = _NewResearch(args)
     research = new.research

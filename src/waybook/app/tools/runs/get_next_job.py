@@ -33,7 +33,8 @@ from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum number of jobs that one call tries to claim. It fails jobs without attempts left.
+#: Maximum number of jobs that one call tries to claim. It marks a job as failed if no attempts are
+#: left, and then tries the next job.
 _MAX_CLAIM_ATTEMPTS = 50
 _MAX_OPEN_LISTED = 40
 _JOB_GIVEN_UP: Final[Body] = {}
