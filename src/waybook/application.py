@@ -132,7 +132,7 @@ async def open_application(
     """Start what every command needs. After the block, stop it in reverse order.
 
     If `waiting` is set, retry while the database is unreachable, and report each wait to `waiting`.
-    `check` is called at the end of the start. `find_base_url` returns the base URL of links.
+    `check` is called when all services have started. `find_base_url` returns the base URL of links.
     """
     async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
 

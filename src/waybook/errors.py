@@ -142,7 +142,7 @@ class NotAwaitingReview(Refused):
 
 
 class StaleAttempt(Refused):
-    """The step has moved on to another attempt."""
+    """The step or job has moved on to another attempt."""
 
     code = "STALE_ATTEMPT"
 

@@ -164,7 +164,7 @@ def test_text_message_has_subject_body_and_link_in_last_line(occasion: Notificat
         ("plan.completed.txt", "{% include '/etc/passwd' %}", "include"),
         ("plan.completed.txt", "{% if %}", "line 1"),
         ("plan.completed.txt", " ", "gives an empty text"),
-        ("plan.complete.txt", "Done.", "no notification has the template"),
+        ("plan.complete.txt", "Done.", "no notification uses the template"),
     ],
 )
 def test_invalid_notification_template_raises_misconfigured(

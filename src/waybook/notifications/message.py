@@ -96,7 +96,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
     """
     unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
     if unknown:
-        raise Misconfigured(f"webhook_format: no notification has the template {unknown[0]}")
+        raise Misconfigured(f"webhook_format: no notification uses the template {unknown[0]}")
     folder = files("waybook.notifications").joinpath("templates")
     templates: dict[NotificationKind, Template] = {}
     for occasion in NotificationKind:

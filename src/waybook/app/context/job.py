@@ -310,7 +310,7 @@ class JobContext:
         )
 
     def _complete_packet(self, documents: list[Json], room: int) -> Body | None:
-        """Return the context with uncut texts, or None if it is incomplete or may exceed `room`."""
+        """Return the context with uncut texts, or None if a text is not loaded or may not fit."""
         if not all(job_input.is_loaded for job_input in self.inputs):
             return None
         contents: list[Json] = [{**each.header(), "content": each.text} for each in self.inputs]

@@ -36,7 +36,7 @@ class AuditVerdict(NamedTuple):
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return everything that has an audit chain, including chains whose rows are missing."""
+    """Return every plan, run or other subject with an audit chain, even if its row is missing."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 
@@ -88,7 +88,7 @@ def _first_broken(
     return None
 
 
-#: For each kind of subject: the query for its stored rows, and the parameter that takes its id.
+#: For each kind of subject of an audit chain: the query for its rows, and the parameter for its id.
 _STORED = {
     PLAN: (load.SQL["stored_rows"], "plan_id"),
     RUN: (runs.SQL["run_rows"], "run_id"),

@@ -24,7 +24,7 @@ from waybook.store.maintenance.retention import RetentionPolicy
 
 Erased: TypeAlias = erasure_store.Erased
 _PSEUDONYM_PREFIX = "erased-"
-#: Days for which stored answers and ended browser sessions are kept.
+#: Days for which answers stored for retries, and ended browser sessions, are kept.
 _KEEP_DAYS = 30
 
 

@@ -16,7 +16,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Query, as_json_text, first_value, is_uuid
 
 PAGE_SIZE = 500
-#: Frequent events. The query `page_of_rare_event` finds all other events with an index.
+#: Frequent events. To find any other event, the query `page_of_rare_event` uses an index.
 _FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry

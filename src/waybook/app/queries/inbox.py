@@ -1,4 +1,4 @@
-"""Queries for the inbox: work that waits for a person, what to decide on, and decided reviews."""
+"""Queries for the inbox: waiting reviews and stages, their documents, and outcomes of reviews."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Lists of plans and runs, and lookup of one by id or name."""
+"""Lists plans and runs, and finds a plan or run by its id or name."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

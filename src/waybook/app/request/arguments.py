@@ -114,8 +114,8 @@ def clamped(low: int, high: int) -> AfterValidator:
     return AfterValidator(lambda number: min(max(number, low), high))
 
 
-#: Position in a text, list or audit. A number that is too large for the database is lowered to a
-#: position that is still beyond every end.
+#: Position in a text, list or audit. A number that is too large for the database is lowered, but
+#: still lies after the last position.
 Offset = Annotated[int, Field(ge=0), clamped(0, 2**30)]
 #: Attempt of a step or job. A number that is too large for the database is lowered to a number that
 #: no attempt has.
@@ -291,13 +291,13 @@ def without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments
 def parse_arguments(
     kind: type[_ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
 ) -> _ArgumentsT:
-    # Ignore arguments beyond the limit: so many include an unknown one, which is an error anyway.
+    # Parse no more than the limit: among so many arguments, one is unknown, which is an error.
     limited = dict(islice(arguments.items(), _MAX_ARGUMENTS))
     try:
         parsed = kind.model_validate(without_absent(kind, limited))
     except ValidationError as error:
         refused = refusal(_names(kind), error)
-        # If a list is too long, do not check its values, because that would take long.
+        # If a text or list is too long, do not check its content, because that would take long.
         if not isinstance(refused, TooLarge):
             _check(kind, arguments)
         raise refused from None

@@ -45,7 +45,7 @@ class Caller:
     user: str
     channel: Channel
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The caller's credential, such as `token:ID` or `session:ID`.
+    #: The caller's credential, such as `token:ID`, or `session:ID` of a web session.
     credential: str | None = None
     #: From here on, the fields describe one call, not the user.
     rate_counted: bool = False

@@ -141,7 +141,7 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * MINUTE))
 
 
-#: The limits keep sums from overflowing.
+#: These limits keep the sums of tokens and of costs from overflowing.
 _MAX_TOKENS = 10**9
 _MAX_DOLLARS = 100_000
 

@@ -1,7 +1,7 @@
 """Limits the rate of calls per org.
 
-For each org, one time is stored. Every call moves this time into the future by the interval between
-two calls at the allowed rate. While the time is too far in the future, further calls must wait.
+For each org, a point in time is stored. Every call moves it into the future by the interval between
+two calls at the allowed rate. While it is too far in the future, further calls must wait.
 """
 
 import mmap

@@ -90,9 +90,9 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether the recorded changes lead from the cached snapshot to `other`.
+        """Return whether the recorded changes turn the cached snapshot into `other`.
 
-        They do not across databases or an erasure, or if the snapshots are a day or more apart.
+        They do not if the databases differ, an erasure lies between, or a day or more has passed.
         """
         ours = self.snapshot
         return (

@@ -153,7 +153,7 @@ class RunDetail:
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
-    """Read a run with the requested parts, in one database snapshot."""
+    """Read a run with the requested parts, all from the same state of the database."""
     run_id = id_or_nil(run_id)
     lists_documents = RunInclude.DOCUMENTS in include
     documents = jobs.SQL["readable"] if lists_documents else jobs.SQL["available"]

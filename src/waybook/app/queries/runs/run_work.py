@@ -48,7 +48,7 @@ class JobList(NamedTuple):
 async def read_run_jobs(
     ctx: RequestContext, run_id: str, page: int, *, state: str | None, **equal: str | None
 ) -> tuple[RunDetail, JobList]:
-    """Return a run and a page of its jobs. Only jobs with the column values `equal` are listed."""
+    """Return a run and a page of its jobs that have this `state` and the column values `equal`."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
     statuses = JOB_STATES.get(state or "", ())

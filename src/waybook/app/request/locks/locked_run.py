@@ -126,9 +126,9 @@ class LockedRun(Locked[RunDecision[object]]):
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write a decision without a commit, and load the run again for the next decision.
+        """Write a change without a commit, and load the run again for the next change.
 
-        A call that submits a job and claims another one makes two decisions.
+        A call that submits a job and claims another one makes two changes.
         """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
@@ -186,10 +186,10 @@ class LockedRun(Locked[RunDecision[object]]):
         return True
 
     async def begin_turn(self) -> bool:
-        """Wait for this call's turn. Then use the cached run with all earlier decisions applied.
+        """Wait for this call's turn. Then use the cached run with all earlier changes applied.
 
-        The caller must then decide without an `await`, because other calls share the turn and
-        could change the cached run.
+        The caller must then compute its change without an `await`, because other calls share the
+        turn and could change the cached run.
         """
         if not await self._recall():
             return False
@@ -216,7 +216,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Apply a decision in memory, to write it together with the call's second decision."""
+        """Apply a change in memory, to write it together with the second change of the call."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -264,7 +264,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return written._replace(statements=writer.statements(self.run, [write]))
 
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
-        """Return the decision with sealed audit entries, and what to do after the commit."""
+        """Return the change with sealed audit entries, and the actions after its commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.dag, ctx.services
         write_context = self.write_context

@@ -1,4 +1,4 @@
-"""Locks a plan, run or org, decides on its change, and commits the change with the reply.
+"""Locks a plan, run or org, computes its change, and commits the change with the reply.
 
 The first round trip to the database locks and loads the rows, and the last one writes and commits.
 If the plan or run is cached, the first round trip is not needed.
@@ -133,21 +133,21 @@ class Locked(ABC, Generic[DecisionT]):
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
-        """Commit a decision under the lock, without storing an answer.
+        """Commit a change under the lock, without storing an answer for retries.
 
         Raises:
-            Refused: the decision is a refusal; its audit entries are committed.
+            Refused: the call is refused; the audit entries of the refusal are committed.
         """
         await self.commit(Proposal(decision, {}, jobs=jobs, is_answer=False))
 
     async def commit(self, proposal: Proposal[DecisionT]) -> None:
-        """Write the decision, store the answer and commit, in one round trip.
+        """Write the change, store the answer for retries, and commit, in one round trip.
 
         Raises:
-            Refused: the decision is a refusal; its audit entries are committed.
+            Refused: the call is refused; the audit entries of the refusal are committed.
             StaleCache: the cached copy was outdated; nothing was written.
             KeyConflict: a row with the same idempotency key or id exists; nothing was written.
-            DroppedDecision: an earlier decision, on which this one builds, was not committed.
+            DroppedDecision: an earlier change, on which this one builds, was not committed.
         """
         written = self.written(proposal)
         on_commit = partial(self._after_commit, (*self._written_before, written))
@@ -184,7 +184,7 @@ class Locked(ABC, Generic[DecisionT]):
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load a plan, run or org, decide on its change, commit, and return the reply.
+    """Load a plan, run or org, compute its change, commit the change, and return the reply.
 
     The first try may use the cached copy; later tries lock the rows. A repeated call gets the
     stored answer of the first call.

@@ -53,7 +53,7 @@ class _ListSkills(ReadArguments):
 )
 async def list_skills(ctx: RequestContext, args: _ListSkills) -> Body:
     if args.name is None and args.file is not None:
-        message = "a file is read from a skill; give the name of its skill too"
+        message = "to read a file, give the name of its skill too"
         raise NotFound(message, next_call=_LIST_SKILLS)
     if args.name is None:
         skills = installed_skills(ctx.services)

@@ -141,7 +141,7 @@ class ExtractData(arg.ReadArguments):
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     """Validate the `candidate` or, without a `candidate`, extract data with the server's model.
 
-    If the server has no model, return a prompt for the caller's model.
+    If this is impossible or not wanted, return a prompt for the caller's model.
     """
     check_schema(args.wanted, "schema")
     schema = args.wanted

@@ -210,7 +210,7 @@ async def submit_job_result(ctx: RequestContext, args: _SubmitJobResult) -> Tool
 async def _decide_on_cached(
     locked: LockedRun, job_id: str, submission: Submission, *, take_next: bool
 ) -> RunProposal | None:
-    """Complete the job on the cached run. Return None if the run must be locked first."""
+    """Compute the change from the cached run. Return None if the run must be locked first."""
     job, claim = locked.held_job(job_id), None
     if job is None or job.continues is not None or job.document is not None:
         return None
