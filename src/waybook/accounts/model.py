@@ -157,6 +157,6 @@ def looks_like_token(text: str) -> bool:
 def hash_token(secret: str) -> bytes:
     """Return the hash under which a token's secret is stored.
 
-    The secret may end with the code of its org, which is not hashed.
+    If the secret ends with a code that names its org, this code is not hashed.
     """
     return sha256(without_org(secret).encode()).digest()

@@ -23,7 +23,7 @@ from waybook.json_values import Json
 
 
 class WebhookMessage(NamedTuple):
-    """A notification that is stored until it has been delivered or given up."""
+    """A notification that is stored until its delivery succeeds or is given up."""
 
     #: Id of the message. It stays the same when a delivery is retried, so that the receiver can
     #: recognize duplicates.

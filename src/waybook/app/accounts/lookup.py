@@ -41,8 +41,8 @@ async def find_by_secret(
 ) -> list[Any]:
     """Return a list with the row that belongs to a secret, or an empty list.
 
-    If the secret contains the code of its org, only that org is searched. Concurrent lookups of the
-    same secret share one query, because many agents may use one token.
+    If the secret contains a code that names its org, only that org is searched. Concurrent lookups
+    of the same secret share one query, because many agents may use one token.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
 
