@@ -19,7 +19,7 @@ NEEDS = (
     "this step has no document ",
     "documents are missing",
     "is submitted twice",
-    "a part is submitted as one document",
+    "each part of a long text must be submitted as exactly one document",
 )
 
 

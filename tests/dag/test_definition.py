@@ -210,7 +210,7 @@ def test_definition_without_stages_or_steps_is_refused(data: object, fault: str,
     ],
 )
 def test_error_for_a_too_large_definition_shows_limit_and_count(most: int, data: object) -> None:
-    assert f"must have at most {most:,}, not {most + 1:,}" in str(refusal(data).as_json())
+    assert f"must have at most {most:,} items, not {most + 1:,}" in str(refusal(data).as_json())
 
 
 def test_definition_with_many_errors_reports_a_limited_number_of_errors() -> None:

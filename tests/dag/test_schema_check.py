@@ -114,7 +114,7 @@ def test_definition_schema_check_reports_each_invalid_list_item() -> None:
 
 
 def test_definition_schema_check_stops_early_at_many_errors() -> None:
-    assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
+    assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000 items, not 1,001"]
     assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
 

@@ -89,8 +89,8 @@ def test_import_of_plan_report_restores_types_titles_and_instructions() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("", 1, "no tasks up to here"),
-        ("Just a text.\n\nMore.", 3, "no tasks up to here"),
+        ("", 1, "no tasks up to this line"),
+        ("Just a text.\n\nMore.", 3, "no tasks up to this line"),
         ("- [ ] a\n- [ ] b (after 7)\n", 2, "depends on 7, which is not in this file"),
         ("- [ ] a (after 2)\n- [ ] b (after 1)\n", 2, "wait for each other"),
         ("- [ ] a (after 1)\n", 1, "wait for each other: “a”"),

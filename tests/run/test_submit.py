@@ -149,7 +149,7 @@ def test_partial_result_with_texts_of_two_documents_is_refused(*, continues: boo
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
-    with pytest.raises(InvalidInput, match="a part is submitted as one document"):
+    with pytest.raises(InvalidInput, match="must be submitted as exactly one document"):
         world.submit(job, handed("two.", "text"), handed("2", "data"), continues=continues)
     assert world.job(job).status is J.PROCESSING
 
@@ -196,7 +196,7 @@ def test_error_for_many_missing_documents_lists_the_first_twenty() -> None:
 def test_submitting_the_same_document_twice_raises_invalid_input() -> None:
     world = make_plan_for_all()
     job = world.claim()
-    with pytest.raises(InvalidInput, match="'goals' of 'beta' is submitted twice"):
+    with pytest.raises(InvalidInput, match="'goals' for model 'beta' is submitted twice"):
         world.submit(job, handed("M", "means"), handed("Gb", "goals", "beta"), handed("G", "goals"))
     assert world.job(job).status is J.PROCESSING
 

@@ -153,7 +153,10 @@ class Claim(ABC):
             )
 
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Make the call that ends this claim. If the call is refused, the claim is still held."""
+        """Make the call that ends this claim. After `StaleAttempt`, the claim is lost.
+
+        After any other error, the claim is still held.
+        """
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
@@ -173,7 +176,7 @@ class Claim(ABC):
     async def _without_heartbeat(self) -> AsyncIterator[None]:
         """Stop the heartbeat during a call that ends the claim.
 
-        A later heartbeat would be refused and look like a lost claim.
+        A heartbeat after this call would be refused and look like a lost claim.
         """
         is_beating = self._heartbeat is not None and not self._heartbeat.done()
         await self._stop_heartbeat()
@@ -286,7 +289,7 @@ class Step(Claim):
     async def review(
         self, summary: str, *, questions: Sequence[str] = (), result: JsonValue = None
     ) -> RequestedReview:
-        """Ask a person to decide about the step. The plan pauses until the decision."""
+        """Ask a person to decide about the step. The step pauses until the decision."""
         reply = await self._end(
             "request_user_review",
             stepId=self.step_id,

@@ -83,7 +83,8 @@ class OpenReview(TypedDict):
 _ClaimT = TypeVar("_ClaimT", bound=Claim)
 
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses of a plan or run that cannot continue until a person or another agent intervenes.
+#: Statuses in which no work is left: the plan failed, a stage has failed jobs, or the run was
+#: canceled.
 _STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 _DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 _DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -286,7 +287,7 @@ class Client:
         Raises:
             NothingReady: there is no job for this client now.
             NotSubmitted: the block ended without a result.
-            HoldLost: another worker took the job over; the block was canceled.
+            HoldLost: another agent took the job over; the block was canceled.
         """
         terms = self._terms(session_id, on_error)
         async with await self._claim(Job, _without_none(runId=run_id, modelId=model), terms) as job:
@@ -307,7 +308,7 @@ class Client:
         job in `async with job:`.
 
         Raises:
-            NothingReady: a stage failed.
+            NothingReady: a stage failed, or the run was canceled.
             NotSubmitted: the work on a job ended without a result.
         """
         wanted = _without_none(runId=run_id, modelId=model)
@@ -344,7 +345,7 @@ class Client:
     ) -> _ClaimT:
         """Claim a step or job, or get back one that this session held before a restart.
 
-        If nothing is ready and `waits` is set, wait at the server, unless the work is complete.
+        If nothing is ready and `waits` is set, wait at the server, unless waiting is useless.
         """
         named = {**wanted, "sessionId": terms.session_id}
         claims = self._claims[terms.session_id, str(named.get("planId") or named.get("runId"))]

@@ -29,9 +29,10 @@ class Connection(ABC):
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request and return its result, within `left` plus `waiting` seconds.
+        """Send a request and return its result.
 
-        The server may wait `waiting` seconds before it answers.
+        The server may wait `waiting` seconds before it answers. After that, the limit is `timeout`
+        seconds, or `left` seconds if they are fewer.
 
         Raises:
             Unreachable: there was no answer.

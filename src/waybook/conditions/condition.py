@@ -91,11 +91,11 @@ def _check_call(node: Node) -> None:
         )
     example = f"write {_EXAMPLES[name]}"
     if is_bare and name != "size":
-        raise ConditionError(f"{name} is a method,", node.at, example)
+        raise ConditionError(f"{name} must be called as a method,", node.at, example)
     expected = int(is_bare or name != "size")
     given = len(node.parts) if is_bare else len(node.parts) - 1
     if given != expected:
-        text = f"{name} takes {expected} here, but {given} are given,"
+        text = f"the number of arguments of {name} must be {expected}, not {given},"
         raise ConditionError(text, node.at, example)
 
 

@@ -27,10 +27,10 @@ class _Frame:
 
 
 _Run: TypeAlias = Callable[[_Frame], Json]
-#: Position in `_Frame.bound` of each variable of a macro around the node.
+#: Maps the variables of the enclosing macros to their positions in `_Frame.bound`.
 _Scope: TypeAlias = Mapping[str, int]
 
-#: Function that evaluates a condition with these values of its variables. It raises a
+#: Function that evaluates a condition with given values of its variables. It raises a
 #: ConditionError if the result is a CEL error, and BudgetExceeded if the budget is exhausted.
 Program: TypeAlias = Callable[[Mapping[str, Json], Budget], Json]
 
@@ -75,7 +75,7 @@ def _name(node: Node, scope: _Scope) -> _Run:
 
     def variable(frame: _Frame) -> Json:
         if name not in frame.values:
-            raise ConditionError(f"there is no {name} here", at)
+            raise ConditionError(f"the variable {name} has no value here", at)
         value = frame.values[name]
         return value if type(value) in SCALAR_TYPES else to_cel_value(value, at)
 
@@ -124,7 +124,7 @@ def _macro(node: Node, scope: _Scope) -> _Run:
     def bind_each(frame: _Frame) -> Iterator[Json]:
         group = source(frame)
         if type(group) is not list and type(group) is not dict:
-            raise ConditionError(f"{macro} needs a list or a map, found {kind(group)},", at)
+            raise ConditionError(f"{macro} needs a list or a map, but found {kind(group)},", at)
         for item in group:
             frame.budget.spend(cost, at)
             frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, at)

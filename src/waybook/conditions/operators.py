@@ -37,7 +37,7 @@ def _text_test(
     name: str, holds: Callable[[str, str], bool], text: Json, part: Json, at: int, budget: Budget
 ) -> bool:
     if type(text) is not str or type(part) is not str:
-        kinds = f"found {kind(text)} and {kind(part)},"
+        kinds = f"but found {kind(text)} and {kind(part)},"
         raise ConditionError(f"{name} needs two strings, {kinds}", at)
     if name != "contains":
         budget.spend(len(part) // TEXT_PER_UNIT, at)
@@ -159,7 +159,7 @@ def _member(item: Json, group: Json, at: int, budget: Budget) -> bool:
                 return True
         return False
     if type(group) is not dict:
-        raise ConditionError(f"in needs a list or a map on its right, found {kind(group)},", at)
+        raise ConditionError(f"in needs a list or a map on its right, but found {kind(group)},", at)
     if type(item) is str:
         budget.spend(len(item) // TEXT_PER_UNIT, at)
         return item in group
@@ -185,7 +185,7 @@ def _ordering(
 def truth(value: Json, sign: str, at: int) -> bool:
     if type(value) is bool:
         return value
-    raise ConditionError(f"{sign} needs true or false, found {kind(value)},", at)
+    raise ConditionError(f"{sign} needs true or false, but found {kind(value)},", at)
 
 
 def _negate(value: Json, _: str, at: int) -> Json:
@@ -193,13 +193,13 @@ def _negate(value: Json, _: str, at: int) -> Json:
         return _within(-value, at)
     if type(value) is float:
         return -value
-    raise ConditionError(f"- needs a number, found {kind(value)},", at)
+    raise ConditionError(f"- needs a number, but found {kind(value)},", at)
 
 
 def _size(value: Json, _: str, at: int) -> int:
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
-    raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
+    raise ConditionError(f"size needs a string, list or map, but found {kind(value)},", at)
 
 
 def _select(value: Json, field: str, at: int) -> Json:
@@ -232,7 +232,7 @@ def _index(value: Json, key: Json, at: int, budget: Budget) -> Json:
     # As in CEL, `1.0` is accepted as an index too.
     place = int(key) if type(key) is float and key.is_integer() else key
     if type(place) is not int:
-        raise ConditionError(f"the index of a list must be an int, found {kind(key)},", at)
+        raise ConditionError(f"the index of a list must be an int, but found {kind(key)},", at)
     if not 0 <= place < len(value):
         raise ConditionError(f"no element {key} in a list of {len(value)}", at)
     element = value[place]

@@ -145,7 +145,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse a row of `!` or of `-`. As in CEL, two successive signs cancel out."""
+    """Parse an operand with any number of `!` or `-` before it. As in CEL, two signs cancel out."""
     at = cursor.token.at
     for sign, kind in (("!", "not"), ("-", "negate")):
         if cursor.peek_is(sign) and not cursor.peek_is_signed_number():
@@ -233,7 +233,7 @@ def _call(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]
     """Return the node for a function call, or the expanded node for the call of a macro."""
     if name == "has":
         if receiver is not None or [argument.kind for argument in arguments] != ["field"]:
-            text = "has needs one field, and nothing else,"
+            text = "has needs exactly one field as its argument,"
             raise ConditionError(text, at, "write has(result.name)")
         return arguments[0]._replace(at=at, kind="has")
     if name not in MACROS:
@@ -274,6 +274,6 @@ def _key(cursor: Cursor, taken: list[str]) -> str:
         raise cursor.unexpected("the keys of a map are string literals, as in JSON")
     key = read_string(cursor.take().text, token.at)
     if key in taken:
-        raise ConditionError(f"the key {token} is there twice", token.at)
+        raise ConditionError(f"the map has the key {token} twice", token.at)
     cursor.expect(":")
     return key

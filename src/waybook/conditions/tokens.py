@@ -69,7 +69,7 @@ def _tokenize(source: str) -> list[Token]:
             raise ConditionError(f"unexpected character {text!r}", at, _ADVICE.get(text, ""))
         kind = str(match.lastgroup)
         if kind in _FOREIGN:
-            raise ConditionError(f"{kind} literals are not in this language", at, _FOREIGN[kind])
+            raise ConditionError(f"{kind} literals are not supported", at, _FOREIGN[kind])
         if kind != "skip":
             tokens.append(Token(kind, match[0], at))
         at = match.end()
@@ -84,7 +84,7 @@ _WORD_ADVICE = {
     "or": "write || for or",
     "not": "write ! for not",
     "is": "write == to compare",
-    "?": "put a condition within a condition in brackets",
+    "?": "put brackets around the inner condition with ? and :",
     "-": "write -(…) or !(…) around the operand",
     "!": "write -(…) or !(…) around the operand",
 }

@@ -39,7 +39,7 @@ class StageWarning(NamedTuple):
 
 
 def quote_name(name: object) -> str:
-    """Return a name from another system in quotes, cut to `MAX_NAME_LENGTH`.
+    """Return a name in quotes, cut to `MAX_NAME_LENGTH`. Other values get no quotes.
 
     >>> print(quote_name("thesis"), quote_name("x" * 1000)[-4:], quote_name(None))
     'thesis' xxx… None

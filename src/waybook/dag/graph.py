@@ -149,7 +149,7 @@ _UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The steps to close and the steps to open. A step without jobs is in both."""
+    """The steps to close and the steps to open. A ready step without jobs is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]

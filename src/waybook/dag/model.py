@@ -37,7 +37,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Statuses of jobs that are not retried automatically.
+#: Statuses of failed jobs, which are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
@@ -128,7 +128,7 @@ class ProgressStatus(StrEnum):
 
 
 class RunState(StrEnum):
-    """Overall state of a run. If several apply, the run has the first of them."""
+    """Overall state of a run. If several states apply, the run is in the one listed first."""
 
     COMPLETED = "completed"
     #: A person or agent canceled the run before it was complete.

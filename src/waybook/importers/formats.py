@@ -63,9 +63,7 @@ def detect_format(text: str) -> PlanFormat:
     for form, is_of_form in _JSON_FORMATS.items():
         if is_of_form(data):
             return form
-    raise at_line(
-        1, "this JSON is no tasks.json, no issue of gh and no beads file; name its --format"
-    )
+    raise at_line(1, "this JSON is not a tasks.json, an issue of gh or a beads file; set --format")
 
 
 def read_plan(

@@ -115,7 +115,7 @@ _PART: Final = re.compile(
 
 
 def read_body(body: str, repository: str) -> tuple[str, list[str]]:
-    r"""Return an issue's body without hidden comments, and the keys of the blocking issues.
+    r"""Return an issue's body without hidden comments, and the keys of the issues that block it.
 
     >>> read_body("Fast.\n\n## Blocked by\n- #7 the parser", "octo/app")
     ('Fast.\n\n## Blocked by\n- #7 the parser', ['octo/app#7'])

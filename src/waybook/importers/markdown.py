@@ -56,7 +56,7 @@ _LEADING_NUMBER: Final = re.compile(
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### \d{1,6}\. .*")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
-#: A longer line would not fit into a step.
+#: Maximum length of a line. A longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
 _DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
@@ -89,7 +89,8 @@ def read_markdown(text: str) -> ItemList:
     if not items:
         raise at_line(
             max(1, len(lines)),
-            "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
+            "there are no tasks up to this line; write them as “- [ ] task”, “1. task”, or "
+            "headings with text",
         )
     return ItemList(_numbered_once(items), *_preamble(lines))
 

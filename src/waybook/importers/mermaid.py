@@ -66,7 +66,7 @@ def is_mermaid(text: str) -> bool:
 
 
 def read_mermaid(text: str) -> ItemList:
-    """Return the nodes of a flowchart as tasks. A text on an arrow becomes a condition in words."""
+    """Return the nodes of a flowchart as tasks. Texts on arrows become part of the instructions."""
     front = re.match(r"\s*---\n(.*?)\n---", text, re.DOTALL)
     title = re.search(r"^title:\s*(.+)$", front[1], re.MULTILINE) if front else None
     chart, last, begun = _Chart(), 1, False

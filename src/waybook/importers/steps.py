@@ -139,7 +139,7 @@ def _dependencies(item_list: ItemList) -> tuple[_Dependencies, list[int]]:
 
 
 def _sorted(items: Sequence[Item], before: _Dependencies) -> list[int]:
-    """Return the items so that each comes after its dependencies, otherwise in their order."""
+    """Return the items in topological order. Independent items keep their order."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     with suppress(CycleError):  # After this error, the sorter still returns the other items.
         sorter.prepare()

@@ -14,9 +14,9 @@ from waybook.notifications.delivery import ActionLinks, parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
 _MAX_TEMPLATE_BYTES = 65_536
-#: How long the links in a review message can be used.
+#: Time for which the links in a review message can be used.
 _ACTION_LINK_LIFETIME = timedelta(days=7)
-#: Prefix of `oidc_org` if it names a claim. The slug of an org never has a colon.
+#: Prefix of `oidc_org` if a claim of the token names the org. An org's slug never has a colon.
 _CLAIM = "claim:"
 #: Scopes of a user who is created at the first sign-in.
 _NEW_USER_SCOPES = frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW})
@@ -71,7 +71,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings for action links, or None if messages have no links."""
+    """Return the settings for links that decide a review, or None if messages have no links."""
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not reviewer:
         return None

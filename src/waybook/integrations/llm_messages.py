@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json, refuse_constant
 
-#: A larger token count is not plausible and not accepted.
+#: A larger token count is implausible and is reduced to this number.
 MAX_TOKENS = 2**31 - 1
 
 
@@ -92,7 +92,7 @@ def extract_json(text: str) -> Json:
         # prose.
         if end == len(piece) or isinstance(value, list | dict):
             return value
-    raise ValueError("there is no JSON in it")
+    raise ValueError("there is no JSON in the text")
 
 
 def _pieces(answer: str) -> Iterator[str]:

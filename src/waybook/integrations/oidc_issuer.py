@@ -160,7 +160,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
     try:
         return _endpoints_in(await _fetch_json(f"{base}/.well-known/openid-configuration"), issuer)
     except EndpointFailed as error:
-        if error.details.get("status") != 404:  # noqa: PLR2004 - it is not there
+        if error.details.get("status") != 404:  # noqa: PLR2004 - not found
             raise
     where = urlsplit(base)
     known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"

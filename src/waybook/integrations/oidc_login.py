@@ -120,7 +120,7 @@ def new_attempt(then: str) -> SignInAttempt:
 
 
 def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
-    """Return the sign-in attempt stored in a cookie, or None if the cookie is not valid.
+    """Return the sign-in that a cookie has stored, or None if the cookie is not valid.
 
     >>> flow = new_attempt("/inbox")
     >>> attempt_from_cookie(flow.to_cookie()) == flow, attempt_from_cookie("?")

@@ -71,7 +71,7 @@ class OpenTelemetryTracer:
         return call
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
-        """Return the span of a database message, or None if the call is not sampled."""
+        """Return the span of SQL statements sent together, or None if the call is not sampled."""
         return self._message(statements) if trace.get_current_span().is_recording() else None
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Copies a plan as it was at a given audit entry, with the results completed until then."""
+"""Copies a plan as it was at a given audit entry, with the results that existed by then."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,8 +157,8 @@ def _copy_conditions(
 ) -> None:
     """Copy the conditions of the copied steps.
 
-    A condition that has already added steps to the plan is left out. The copy of the plan has these
-    steps already, and a copy of the condition would add them again.
+    A condition that has already added steps is left out if its step must be done again: the copy of
+    the plan has these steps already, and the condition would add them a second time.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried

@@ -167,18 +167,18 @@ class Draft(BaseDraft):
 
     def set_plan(self, **values: object) -> None:
         self.note_changes(Entity.PLAN, self.plan.id, self.plan, values)
-        self.plan = self.plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
+        self.plan = self.plan._replace(**values)  # type: ignore[arg-type]  # the keys are fields of Plan
 
     def set_step(self, step_id: StepId, **values: object) -> None:
         self._change_step(self.plan.step(step_id), values)
 
     def _change_step(self, step: Step, values: dict[str, object]) -> None:
         self.note_changes(Entity.STEP, step.id, step, values)
-        changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
+        changed = step._replace(**values)  # type: ignore[arg-type]  # the keys are fields of Step
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
     def assign_to_actor(self, step_id: StepId) -> None:
-        """Make the actor the holder of a step, unless the same user already holds it."""
+        """Make the caller the holder of a step, unless the same user already holds it."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
             self.set_step(step_id, held_by=actor.user, held_session=actor.session)
@@ -224,7 +224,7 @@ class Draft(BaseDraft):
 
     def set_review(self, review: Review, **values: object) -> None:
         self.note_changes(Entity.REVIEW, review.id, review, values)
-        self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # as above
+        self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # as for Plan
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert pending steps after position `after`, and renumber the steps that follow."""

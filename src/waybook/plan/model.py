@@ -78,7 +78,7 @@ CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
 #: Statuses in which a plan can be modified. A stalled plan is first resumed.
 MODIFIABLE = frozenset({P.PLANNING, P.EXECUTING, P.STALLED})
 OPEN_STATES = frozenset(PlanState) - {*CLOSED_PLAN, PlanState.CANCELED}
-#: Steps that need no further work, whether or not they succeeded.
+#: Statuses of steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
@@ -200,7 +200,7 @@ class NewStep:
     depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
-    #: How many holders may stop responding before the step fails. None uses the default.
+    #: The step fails when this many holders have stopped responding. None uses the default.
     max_attempts: int | None = None
     conditions: tuple["NewCondition", ...] = ()
 
@@ -236,7 +236,7 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: When the step last became `in_progress`.
+    #: Time at which the step last became `in_progress`.
     in_progress_since: datetime | None = None
     #: Time of the last heartbeat. Heartbeats are not recorded in the audit.
     last_seen_at: datetime | None = None
@@ -245,7 +245,7 @@ class Step(NamedTuple):
     held_session: str | None = None
     fail_reason: str | None = None
     depends_on: tuple[StepId, ...] = ()
-    #: How many holders may stop responding before the step fails. None uses the default.
+    #: The step fails when this many holders have stopped responding. None uses the default.
     max_attempts: int | None = None
     silent_holders: int | None = None
     #: In a copied plan: the step of the original plan that this step is a copy of.
@@ -314,8 +314,8 @@ class Condition:
     from_step_id: StepId | None = None
     max_repeats: int | None = None
     repeats: int | None = None
-    #: What to do if the condition is still true after the last repetition. None means that the plan
-    #: continues.
+    #: Action to take if the condition is still true after the last repetition. None means that the
+    #: plan continues.
     on_exhausted: OnExhausted | None = None
     cause: "Cause | None" = field(default=None, hash=False)
 

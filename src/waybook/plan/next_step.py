@@ -26,8 +26,8 @@ from waybook.plan.settle import register_session, resume_plan, settle
 class StepReady:
     step: Step
     resumed: bool
-    #: The step as it was when its holder lost it, and how long that holder did not respond. None if
-    #: the step was free.
+    #: Set if the previous holder stopped responding: the step before it got a new holder, and the
+    #: time since the last heartbeat.
     taken_over: tuple[Step, timedelta] | None = None
 
 

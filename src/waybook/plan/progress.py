@@ -42,7 +42,7 @@ def percent(done: int, total: int) -> int:
 
 
 def progress_json(done: int, total: int) -> dict[str, Json]:
-    """Return progress as JSON, for replies without the field `counts`.
+    """Return progress as JSON: the percentage and the numbers of steps done and of all steps.
 
     >>> progress_json(3, 13)
     {'percent': 23, 'done': 3, 'total': 13}

@@ -104,7 +104,7 @@ def store_standalone(
     context: DecisionContext,
     step_id: StepId | None = None,
 ) -> tuple[StoredResearch, Entry | None]:
-    """Store research without a plan, in its own audit chain.
+    """Return the research to store, and the audit entry that stores it.
 
     If the same research is already stored, there is no audit entry.
     """

@@ -78,7 +78,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
     if not isinstance(schema, dict):
         raise InvalidInput(f"{argument} must be a JSON Schema object", argument=argument)
     if _weight(schema, argument) > MAX_NODES:
-        raise TooLarge(f"{argument} has more than {MAX_NODES} parts", limit=MAX_NODES)
+        raise TooLarge(f"{argument} has over {MAX_NODES:,} names and values", limit=MAX_NODES)
     used = sorted(UNSUPPORTED_KEYWORDS.intersection(_keywords(schema)))
     if used:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Updates the status, sessions, usage and stalls of a plan after another change."""
+"""Updates the status of a plan after a change, records new sessions, and detects stalled steps."""
 
 from datetime import timedelta
 

@@ -17,7 +17,7 @@ from waybook.plan.settle import register_session
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
 _SUFFIXES = ("+json", "+xml", "+yaml")
-#: The accepted text types that the description of the tool names.
+#: Text types that the description of the tool gives as examples.
 COMMON_TYPES = ("text/markdown", "text/plain", "text/html", "text/csv", "application/json")
 
 FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
@@ -130,7 +130,7 @@ def store_output(
         return draft.decide(StoredOutput(before, is_new=False))
     if len(there) >= MAX_OUTPUTS:
         raise TooLarge(
-            f"this plan has {len(there)} outputs (with versions); the limit is {MAX_OUTPUTS}",
+            f"this plan has {len(there)} outputs, counting versions; the limit is {MAX_OUTPUTS}",
             limit=MAX_OUTPUTS,
         )
     version = 1 + max((output.version for output in there if output.title == new.title), default=0)

@@ -170,7 +170,7 @@ def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
 def read_state(path: str) -> dict[str, object]:
     """Return the content of a state file.
 
-    Return an empty state if the file is not valid or belongs to another user.
+    Return an empty state if the file is not valid, or another user of the machine owns it.
     """
     if not os.path.isfile(path):  # Opening a named pipe would wait for its writer.
         return {}

@@ -157,7 +157,7 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
     (0.6, 0.8, 0.0, 0.0)
 
     Raises:
-        ValueError: the numbers cannot be scaled to a vector of unit length.
+        ValueError: there are no numbers, too many numbers, or numbers that are not finite.
     """
     if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
         raise ValueError("not a vector")

@@ -17,7 +17,7 @@ MIN_SCORE = 0.2
 class RankedPassage(NamedTuple):
     subject_id: str
     part: int
-    #: How well the passage fits. For full-text search: its BM25 score divided by the weight of all
+    #: Fit of the passage. For full-text search: its BM25 score divided by the weight of all
     #: terms, which is about 1 for an average passage that has each term once. For semantic search:
     #: the cosine similarity.
     measure: float

@@ -113,22 +113,22 @@ class RunDraft(BaseDraft):
 
     def set_run(self, **values: object) -> None:
         self.note_changes(Entity.RUN, self._run.id, self._run, values)
-        self._run = self._run._replace(**values)  # type: ignore[arg-type]  # names are Run's own
+        self._run = self._run._replace(**values)  # type: ignore[arg-type]  # the keys are fields of Run
 
     def set_stage(self, slug: str, **values: object) -> None:
         stage = self.stages[slug]
         self.note_changes(Entity.STAGE_RUN, slug, stage, values)
-        self.stages[slug] = stage._replace(**values)  # type: ignore[arg-type]  # names are StageRun's own
+        self.stages[slug] = stage._replace(**values)  # type: ignore[arg-type]  # the keys are fields of StageRun
 
     def set_step(self, step: StepRun, **values: object) -> StepRun:
         row_id = step.id
         self.note_changes(Entity.STAGE_STEP, row_id, step, values)
-        self.steps[row_id] = changed = step._replace(**values)  # type: ignore[arg-type]  # names are StepRun's own
+        self.steps[row_id] = changed = step._replace(**values)  # type: ignore[arg-type]  # the keys are fields of StepRun
         return changed
 
     def set_job(self, job: Job, **values: object) -> Job:
         self.note_changes(Entity.JOB, job.id, job, values)
-        self._jobs[job.id] = changed = job._replace(**values)  # type: ignore[arg-type]  # names are Job's own
+        self._jobs[job.id] = changed = job._replace(**values)  # type: ignore[arg-type]  # the keys are fields of Job
         return changed
 
     def record_heartbeat(self, job_id: str) -> None:

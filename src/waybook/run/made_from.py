@@ -21,7 +21,7 @@ class DocumentVersion(NamedTuple):
     created_at: datetime
     job_id: str
     unit: Unit
-    #: When the inputs were read: at the claim of the job or, for a copied document, at the copy.
+    #: Time at which the inputs were read: the claim of the job, or the copying of the document.
     read_at: datetime
 
 

@@ -233,7 +233,7 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document. Empty if the run is a copy: then the database copies the text.
+    #: Text of the document. Empty for a copied document, whose text the database copies.
     content: str
     content_hash: str
     copied_from: str | None = None

@@ -89,7 +89,7 @@ def _used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:
 
 
 def copy_lists(draft: RunDraft, original: Run, new_ids: Mapping[str, str]) -> None:
-    """Copy the lists of the copied stages.
+    """Copy the lists in the run's input, and the lists that the copied stages produced.
 
     If a copied step uses a list, the version that the step uses is copied. Otherwise, the latest
     version of the list is copied.
@@ -275,7 +275,7 @@ def advance(draft: RunDraft, slug: str) -> None:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Add a new job with the place, model and unit of another job, and these values."""
+    """Add a job with the stage, step, model and work of another job; `values` set other fields."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,
@@ -286,7 +286,7 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
         unit=job.unit,
         ready_at=draft.moment.now,
     )
-    fresh = fresh._replace(**values)  # type: ignore[arg-type]  # names are Job's own
+    fresh = fresh._replace(**values)  # type: ignore[arg-type]  # the keys are fields of Job
     draft.add_job(fresh)
     return fresh
 
@@ -297,7 +297,7 @@ def add_document(
     """Add a document of a job and, if the document is to be rendered, a job that renders it."""
     place = {"id": draft.moment.new_uuid(), "stage": job.stage, "step_key": job.step_key}
     fields = {**place, "job_id": job.id, "document_key": key, "origin": origin, **values}
-    document = NewDocument(**fields)  # type: ignore[arg-type]  # names are NewDocument's own
+    document = NewDocument(**fields)  # type: ignore[arg-type]  # the keys are fields of NewDocument
     draft.insert_document(document)
     if key in draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ()):
         recreate_job(

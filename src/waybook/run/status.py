@@ -28,7 +28,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the first stage that awaits feedback, or None, also while a stage is in progress."""
+    """Return the first stage that awaits feedback. While a stage is in progress, return None."""
     if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):

@@ -120,7 +120,7 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
 
 def _alone(submission: Submission) -> SubmittedDocument:
     if len(submission.documents) != 1:
-        raise InvalidInput("a part is submitted as one document")
+        raise InvalidInput("each part of a long text must be submitted as exactly one document")
     return submission.documents[0]
 
 
@@ -171,15 +171,15 @@ def _assigned(
         if not fitting:
             keys = [*output_keys(step)]
             raise InvalidInput(
-                f"this step has no document {document.document_key!r} of {document.model!r}; its "
-                f"documents are {', '.join(keys)}",
+                f"this step has no document {document.document_key!r} for model "
+                f"{document.model!r}; its documents are {', '.join(keys)}",
                 documentKeys=keys,
                 modelIds=sorted({output.model for output in made}),
             )
         for place in fitting:
             if wanted[place] is not None:
                 raise InvalidInput(
-                    f"the document {place[0]!r} of {place[1].model!r} is submitted twice"
+                    f"the document {place[0]!r} for model {place[1].model!r} is submitted twice"
                 )
             wanted[place] = document.content
     missing: list[Json] = [

@@ -145,7 +145,7 @@ def _check_options(request: Request) -> None:
         raise click.UsageError("--token is for a server over HTTP; add --http URL.")
     if request.token is not None and request.scope is ConfigScope.PROJECT:
         raise click.UsageError(
-            "a token does not belong into a file of the project, which others can read; set "
+            "a token does not belong in a file of the project, which others can read; set "
             f"{TOKEN_VARIABLE} and leave --token out: the file then refers to the variable."
         )
 

@@ -1,4 +1,4 @@
-"""`waybook doctor`: prints the settings with their sources, and checks of the environment."""
+"""`waybook doctor`: prints the settings with their sources, and the results of all checks."""
 
 import asyncio
 import socket

@@ -26,8 +26,8 @@ ENTRIES: Final = {
     "claude-code": (CLIENTS["claude-code"], ".mcp.json"),
     "gemini-cli": (CLIENTS["gemini"], "gemini-extension.json"),
 }
-#: Mode of the data directory: other users, such as the one that runs the embedded database, can
-#: open paths below it but cannot list it.
+#: Mode of the data directory: other users of the machine, such as the one that runs the embedded
+#: database, can open paths below the directory but cannot list it.
 _TRAVERSABLE: Final = 0o711
 TWICE: Final = "Remove an entry of `waybook connect`, or every tool is listed twice."
 _TRUST: Final = """\

@@ -182,7 +182,7 @@ async def _carry_out(
         return await _submit(here, decided, **_seen(reviews[0]))
     if plan is None:
         raise NotAwaitingReview("there is no open review to decide")
-    # No review is open, so the tool refuses the call. Its error names the user who decided before.
+    # No review is open, so the tool refuses the call. Its error says who decided the last review.
     return await _submit(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 

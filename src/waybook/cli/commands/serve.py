@@ -1,4 +1,4 @@
-"""`waybook serve`: HTTP server for agents and users."""
+"""`waybook serve`: HTTP server for agents and people."""
 
 import asyncio
 import contextlib

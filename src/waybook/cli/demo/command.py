@@ -1,6 +1,6 @@
 """`waybook demo`: runs scripted agents that work on a real database.
 
-The demo has two parts: an improvised plan, and a run of a prepared workflow.
+The demo has two parts: a plan that an agent creates, and a run of a prepared workflow.
 """
 
 import asyncio

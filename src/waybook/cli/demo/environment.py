@@ -79,7 +79,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 def temporary_database(*, durable: bool = True) -> Iterator[Path]:
     """Yield a data directory. After the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    # If this process runs as root, PostgreSQL runs as another user, who must enter this directory.
+    # If root runs this process, PostgreSQL runs as another system user, who needs this directory.
     above.chmod(0o711)
     data_dir = above / "data"
     # Exit normally on these signals, so that the directory is also removed when the terminal is

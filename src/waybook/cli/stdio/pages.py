@@ -99,8 +99,8 @@ class PageServer:
             self._close()
 
     def _close(self) -> None:
-        # Close the port before the claim, so that the next process that claims the dashboard can
-        # open the same port.
+        # Close the port before releasing the right to serve the dashboard, so that the next process
+        # with this right can open the same port.
         if self._port is not None:
             self._port[0].close()
             self._port = None

@@ -1,4 +1,4 @@
-"""Terminal output of stored text, tables, and boards that are redrawn live.
+"""Terminal output of stored text, tables, and live views of plans and runs.
 
 Stored text may contain escape sequences, so it is shown as plain text.
 """

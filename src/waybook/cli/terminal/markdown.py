@@ -1,4 +1,4 @@
-"""Renders Markdown that agents wrote for display in the terminal."""
+"""Shows Markdown texts of agents in the terminal."""
 
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown

@@ -84,7 +84,7 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
     steps = board.plan.steps
     places = {step.status: place for place, step in reversed([*enumerate(steps)])}
     active = [places[status] for status in _ACTIVE_STEP if status in places]
-    # The step in progress, else the next pending step, else the end.
+    # Keep this row visible: an active step, else the next pending step, else the end.
     here = min(active, default=places.get(StepStatus.PENDING, len(steps)))
     shown, above, below = visible_rows(steps, rows, here)
     if above:

@@ -76,7 +76,7 @@ _Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
-    """Yield an error for each required document that no earlier step of the stage produces."""
+    """Yield an error for each required document of the stage that no earlier step produces."""
     makers = producers(stage) if any(step.inputs for step in stage.recipe.steps) else {}
     needs = [
         (f"{at}.steps[{number}].inputsRequired[{place}]", step.key, wanted.document_key)
@@ -252,7 +252,7 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
         if (text, kind) not in errors:
             left -= len(text) + _TEMPLATE_OVERHEAD
             if left < 0:
-                yield Diagnostic("too_large", where, "the definition has too many templates")
+                yield Diagnostic("too_large", where, "the templates are too many or too long")
                 return
             errors[text, kind] = template_error(text, kind)
         message = errors[text, kind]

@@ -133,10 +133,10 @@ class _Checker:
     ) -> Sequence[Diagnostic]:
         least, most = schema.get("minItems", 0), schema["maxItems"]
         if len(items) < least:
-            message = f"must have at least {least:,}, not {len(items):,}"
+            message = f"must have at least {least:,} items, not {len(items):,}"
             return [Diagnostic(schema.get("x-fault", "bad_form"), at, message)]
         if len(items) > most:
-            message = f"must have at most {most:,}, not {len(items):,}"
+            message = f"must have at most {most:,} items, not {len(items):,}"
             return [Diagnostic("bad_form", at, message)]
         errors: list[Diagnostic] = []
         for place, item in enumerate(items):

@@ -183,7 +183,7 @@ class Grid:
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Return the grid of boxes. Edges across more than `longest` columns go around the boxes."""
+    """Return the grid. Edges to another row, or over more than `longest` columns, are detours."""
     starts = _bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)

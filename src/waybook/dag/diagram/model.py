@@ -249,7 +249,9 @@ def columns_in(width: int, measures: Dimensions) -> int:
 
 
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
-    """Return a number of columns that gives a diagram good proportions.
+    """Return the smallest number of columns that makes a diagram 1.5 times as wide as high.
+
+    `rows` has the number of boxes in each column.
 
     >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)

@@ -129,7 +129,7 @@ def _format_numbers(*values: int) -> str:
 
 
 def is_detour(way: Route) -> bool:
-    """Return whether a route goes around the columns.
+    """Return whether a route goes around the boxes. Its second line is then vertical.
 
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)

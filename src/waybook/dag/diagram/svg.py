@@ -276,7 +276,7 @@ _TEXTS = MappingProxyType(
 def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
     """Return the diagram of a run snapshot or a workflow definition.
 
-    `models` are used for the first stage if the data names none.
+    `models` are the models of the first stage. They are ignored if the data is a snapshot.
 
     Raises:
         InvalidInput: the data is neither a snapshot nor a definition.

@@ -15,7 +15,7 @@ from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
 FEEDBACK = "feedback"
-#: A job of these strategies gets the documents that its own model wrote in the same stage.
+#: A job of a step with such a strategy gets the documents that its own model wrote in the stage.
 _OWN_DOCUMENTS = frozenset({Strategy.PER_MODEL, Strategy.PER_ITEM_AND_MODEL})
 
 

@@ -144,7 +144,7 @@ def item_lists(dag: Dag) -> ItemLists:
 
 
 def item_origins(lists: ItemLists, lengths: Lengths) -> ItemOrigins:
-    """Return, for each split step, the items of its list as lineages.
+    """Return, for each step that is split by items, the items of its list as lineages.
 
     If the length of the list is unknown, there are no items.
     """

@@ -1,6 +1,6 @@
-"""The stages of a workflow in order, their expected counts, and the status of their steps.
+"""The stages of a workflow in order, their expected numbers of jobs, and the status of their steps.
 
-Unknown counts are left out. The status of a step follows from its jobs and its position in the
+Unknown numbers are left out. The status of a step follows from its jobs and its position in the
 graph. A step with unfinished or failed jobs is not completed. Any other step is completed when one
 of its jobs is completed or a later step has started.
 """

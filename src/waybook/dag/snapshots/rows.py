@@ -1,4 +1,4 @@
-"""Reads the rows of a snapshot, which has the structure and progress of a run of any system.
+"""Reads the rows of a snapshot, which has the structure and progress of a run.
 
 Values of an unexpected type count as missing. A snapshot may have hundreds of thousands of jobs, so
 equal jobs are counted together.
@@ -166,19 +166,19 @@ def _read_jobs(raws: object) -> tuple[Sequence[Raw], Sequence[str | None], Count
 
 
 _RowsById: TypeAlias = Mapping[str | None, Sequence[Raw]]
-#: Number of jobs of each stage and kind.
+#: For each stage, the number of jobs by step, type and status.
 _Work: TypeAlias = defaultdict[str, Counter[JobEvidence]]
 
 
 def assign_jobs(
     raws: object, slugs: Collection[str]
 ) -> tuple[_Work, list[RenderJob], list[StageWarning]]:
-    """Return the number of jobs of each kind by stage, the RENDER jobs, and warnings."""
+    """Count the jobs of each stage. Return the counts, the RENDER jobs, and warnings."""
     rows, ids, groups = _read_jobs(raws)
     work: _Work = defaultdict(Counter)
     renders: list[RenderJob] = []
     strange = Counter[StageWarning]()
-    # The rows of these groups are examined one by one.
+    # Examine rows one by one if they lack a stage, step or type, or are RENDER jobs.
     single = {group for group in groups if not all(group[:3]) or group[2] == RENDER}
     if single or not all(ids):
         by_id = _index(ids, rows)

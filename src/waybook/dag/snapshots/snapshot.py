@@ -1,4 +1,4 @@
-"""Reads snapshots: exported states of runs of any system.
+"""Reads snapshots: exported states of runs, also of other systems.
 
 Missing or unexpected data causes a warning. A workflow definition with errors is read too.
 """
@@ -252,7 +252,7 @@ def report_from_snapshot(data: object) -> Report:
 def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
     """Return the map of a run snapshot or a workflow definition.
 
-    `models` are used for the first stage if the data names none.
+    `models` are used for the first stage if the data has no models for it.
 
     Raises:
         InvalidInput: the data is neither a snapshot nor a definition.

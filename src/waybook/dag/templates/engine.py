@@ -209,7 +209,7 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     """Render a template with these values.
 
     Raises:
-        TemplateBudgetExceeded: the text would be too long, or cost too much.
+        TemplateBudgetExceeded: the text would be too long, or need too many operations.
         UndefinedError: the template uses a name that is not among the values.
     """
     pieces: list[str] = []

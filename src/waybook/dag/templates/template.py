@@ -87,7 +87,7 @@ def render_template(text: str, kind: TemplateKind, context: Mapping[str, Json]) 
 
     Raises:
         BadRecipe: the template is not valid, or uses a name that the context lacks.
-        TooLarge: the text would be too long, or take too long.
+        TooLarge: the text would be too long, or need too many operations.
     """
     engine = _engine()
     try:
