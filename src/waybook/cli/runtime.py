@@ -148,7 +148,7 @@ def settings_command(
 def app_command(
     *options: Option, org: bool = False, tight: bool = False
 ) -> Callable[[Callable[..., Awaitable[Outcome]]], click.Command]:
-    """Return a decorator that makes a command of an async function.
+    """Return a decorator that makes a command from an async function.
 
     The function gets the running application and the values of the options. With `org`, the command
     has the option `--org`, and the function gets the request context of this org instead of the

@@ -65,7 +65,7 @@ class Supervisor:
         previous = {number: signal.signal(number, self._stop) for number in STOP_SIGNALS}
         try:
             self.restarts = dict.fromkeys(range(self.count), 0.0)
-            gc.freeze()  # So that workers share the memory of existing objects.
+            gc.freeze()  # Lets the workers share the memory of existing objects.
             while self.workers or not self.is_stopping:
                 self._start_due()
                 self._wait()

@@ -83,7 +83,7 @@ class OpenReview(TypedDict):
 _ClaimT = TypeVar("_ClaimT", bound=Claim)
 
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses in which no work is left: the plan failed, a stage has failed jobs, or the run was
+#: Statuses in which waiting is useless: the plan failed, a stage has failed jobs, or the run was
 #: canceled.
 _STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 _DEFAULT_TIMEOUT_SECONDS: Final = 30.0

@@ -126,7 +126,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """Limit on the work for evaluating one condition, with the work that was already done.
+    """Limit on the operations for evaluating one condition, and the operations done so far.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)

@@ -24,7 +24,7 @@ class Graph:
     successors: Mapping[str, tuple[str, ...]]
     roots: tuple[str, ...]
     leaves: tuple[str, ...]
-    #: Cache of all steps before a step, filled when the inputs of the step are resolved.
+    #: Cache: for each step, all steps before it. Filled when the inputs of the step are resolved.
     ancestors: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
 
 

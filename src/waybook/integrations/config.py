@@ -116,7 +116,7 @@ class IssuerSettings:
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes of a user who is created at the first sign-in. If empty, unknown users are rejected.
+    #: Scopes of a user who is created at the first sign-in. None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

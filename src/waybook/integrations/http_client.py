@@ -95,7 +95,7 @@ class BoundedHttpClient:
     async def _ask(
         self, method: str, content: bytes, headers: Mapping[str, str], deadline: float
     ) -> tuple[int, bytes]:
-        """Return the status and body of the answer. An answer with Retry-After causes a retry."""
+        """Return the answer's status and body, after up to `MAX_RETRIES` retries of the request."""
         retries = 0
         while True:
             async with self._sent(method, content, headers) as response:

@@ -293,7 +293,7 @@ class Issuer:
             response = await exchange.request("POST", content, headers, seconds=SECONDS)
         except EndpointFailed as error:
             if error.details.get("status") in {400, 401, 403}:
-                raise Unauthenticated("the issuer refused the code") from None
+                raise Unauthenticated("the issuer refused the authorization code") from None
             raise Unavailable("the sign-in service does not answer right now; try again") from error
         finally:
             await exchange.close()

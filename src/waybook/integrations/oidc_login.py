@@ -161,7 +161,7 @@ async def exchange_code(
         raise Unauthenticated("the browser returned from another issuer")
     code = returned.get("code", "")
     if not 0 < len(code) <= _MAX_CODE_LENGTH:
-        raise Unauthenticated("the browser returned without a code")
+        raise Unauthenticated("the browser returned without an authorization code")
     handed = await issuer.redeem(
         {
             "grant_type": "authorization_code",

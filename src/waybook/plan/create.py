@@ -69,7 +69,7 @@ def plan_row(plan: Plan, new: NewPlan) -> dict[str, Json]:
     return row
 
 
-#: Fields of a plan that its row has under the same names.
+#: Fields of a plan that have the same names in its row.
 _PLAN_FIELDS = (
     *("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason"),
     *("created_at", "created_by"),

@@ -269,7 +269,7 @@ def modify(
     Raises:
         PlanTerminal: the plan is closed, or a modification in the list follows one that cancels
             the plan.
-        NotModifiable: the plan waits for a review, or the modifications would remove all its steps.
+        NotModifiable: the plan waits for a review, or one of its steps must not be removed.
         StalePlan: the plan has changed since the caller read it.
         InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows the change.

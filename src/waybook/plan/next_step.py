@@ -26,7 +26,7 @@ from waybook.plan.settle import register_session, resume_plan, settle
 class StepReady:
     step: Step
     resumed: bool
-    #: Set if the previous holder stopped responding: the step before it got a new holder, and the
+    #: Set if the previous holder stopped responding: the step as it was with that holder, and the
     #: time since the last heartbeat.
     taken_over: tuple[Step, timedelta] | None = None
 
@@ -45,8 +45,8 @@ def next_step(
     """Assign the next step to the caller, or reply why no step is available.
 
     The caller gets the first of these that exists: the step that its session holds, a step that a
-    reviewer sent back, a pending step without unfinished dependencies, or a step whose holder sent
-    no heartbeat for `patience`.
+    reviewer sent back, a pending step without unfinished dependencies, or a stalled step.
+    `patience` is the time without a heartbeat after which a step is stalled by default.
     """
     draft = Draft(plan, context)
     return draft.decide(take_step(draft, another=another, patience=patience))

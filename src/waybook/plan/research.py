@@ -68,7 +68,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research for a plan. This also counts as a heartbeat.
+    """Store research for a plan. With a step id, this also counts as a heartbeat.
 
     Raises:
         PlanTerminal: the plan is closed; the research can still be stored without a plan.

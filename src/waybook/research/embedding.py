@@ -25,7 +25,7 @@ Vector: TypeAlias = tuple[float, ...]
 
 
 class EmbeddingModel(Protocol):
-    """Embedding model for many texts at once. Vectors of different models are never compared."""
+    """Model that embeds many texts at once. Vectors of different models are never compared."""
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ class VectorIndex:
         self._records: _Records = np.empty(0, _RECORDS)
         self._deleted: _Flags = np.zeros(0, np.bool_)
         #: The rows in use and their deletion flags. Both are replaced in one assignment, so that a
-        #: search in another thread sees matching rows and flags.
+        #: search in another thread sees rows and flags that belong together.
         self._used = self._records, self._deleted
         self.extend(blob)
 

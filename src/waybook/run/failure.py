@@ -126,7 +126,7 @@ def regenerate(
     The reply has the new job and the number of jobs that were created for dependent documents.
 
     The new job replaces the original job. If the step is closed, it stays closed. `following` has
-    the jobs of the dependent documents, each with its document. Completed ones are replaced too.
+    the jobs of the dependent documents, each with its document. Completed jobs are replaced too.
 
     Raises:
         RunCanceled: the run is canceled.

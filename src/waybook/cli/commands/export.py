@@ -80,7 +80,7 @@ def command(
 
 
 async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
-    """Return the ids of the plan and the run that match a text. One of them is empty.
+    """Return the ids of the matching plan and run. Only one matches; the other id is empty.
 
     Raises:
         NotFound: neither a plan nor a run matches.

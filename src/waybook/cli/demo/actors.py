@@ -126,7 +126,7 @@ async def play_plan(scene: DemoContext, show: Show) -> None:
 
 
 class _PlanStory:
-    """Actions of the agents and the person in the plan. The script names these methods."""
+    """Actions of the agents and the person in the plan. The script contains the method names."""
 
     def __init__(self, scene: DemoContext) -> None:
         self.scene = scene

@@ -36,7 +36,7 @@ class PageServer:
         self._is_ending = False
 
     def base_url(self) -> str:
-        """Return the base URL of links. If no process serves the dashboard, open the port first."""
+        """Return the base URL for dashboard links. If no process serves them, open a port first."""
         port = self._try_open()
         return port[1].base_url if port else current_base_url(self._loaded.settings)
 

@@ -132,7 +132,7 @@ def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType
 def board_foot(
     board: Board, frame: Viewport, matters: Sequence[Text], last: tuple[datetime, str] | None
 ) -> list[Text]:
-    """Return the lines below a board: what needs attention, and the last event with its time."""
+    """Return the lines below a plan or run: the work to do, and the last event with its time."""
     if not frame.foot or frame.is_low:
         return []
     is_live = frame.live and not board.is_closed

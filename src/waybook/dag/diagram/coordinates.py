@@ -17,13 +17,13 @@ Point: TypeAlias = tuple[int, int]
 #: joins any others.
 Route: TypeAlias = tuple[Point, ...]
 
-#: Weights of a box, a line, and an item without neighbors when their vertical positions are chosen.
-#: A line weighs more than a box, because a bend in a line looks worse than a moved box.
+#: Weights when vertical positions are chosen: of a box, of a line, and of a box or line without
+#: neighbors. A line weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 def _place_vertically(grid: Grid, measures: Dimensions) -> tuple[list[int], list[int]]:
-    """Return the y of each item's middle within its row, and the height of each row."""
+    """Return the y of the middle of each box or line within its row, and the rows' heights."""
     columns = order_columns(grid)
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
@@ -46,7 +46,7 @@ def _place_vertically(grid: Grid, measures: Dimensions) -> tuple[list[int], list
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """Return the y of the middles of a column's items, placed closely, and the column's height."""
+    """Stack a column's items closely. Return the y of their middles, and the column's height."""
     gaps = (measures.line_gap, measures.passing_gap, measures.row_gap)
     offsets, bottom, last = list[int](), 0, None
     for item in column:

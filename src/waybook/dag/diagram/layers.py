@@ -107,8 +107,8 @@ def _bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: If a diagram has more boxes, edges that longer paths imply are not removed, because finding them
-#: needs much memory.
+#: If a diagram has more boxes, edges that longer paths make redundant are not removed, because
+#: finding them needs much memory.
 _MAX_REDUCED_BOXES: Final = 2_000
 
 

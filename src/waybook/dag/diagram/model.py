@@ -188,7 +188,7 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Minimum number of boxes in a diagram that is drawn with small boxes.
+#: A diagram with at least this many boxes is drawn with small boxes.
 _COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8
@@ -251,7 +251,7 @@ def columns_in(width: int, measures: Dimensions) -> int:
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
     """Return the smallest number of columns that makes a diagram 1.5 times as wide as high.
 
-    `rows` has the number of boxes in each column.
+    The result is at least `MIN_COLUMNS`. `rows` has the number of boxes in each column.
 
     >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)

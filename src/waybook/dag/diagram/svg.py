@@ -216,9 +216,9 @@ def _heading(
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str], *, live: bool) -> Iterator[str]:
-    """Yield SVG elements for all edges. If `live`, the edges of each step are in one element.
+    """Yield SVG elements for all edges. With `live`, the edges from each box are in one element.
 
-    When a step completes, a page then has to replace only the element of this step.
+    When a step completes, a page then has to replace only the element of the step's box.
     """
     by_source: dict[int | None, list[EdgeLine]] = {}
     for line in lines:

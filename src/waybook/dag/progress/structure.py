@@ -74,9 +74,9 @@ def effective_models(order: Sequence[str], models_of: _ModelsByStage) -> dict[st
 def structure_counts(
     structure: Structure, models_of: _ModelsByStage, lengths: Lengths = NO_LENGTHS
 ) -> dict[str, StageCounts]:
-    """Return the expected counts of the stages, given the lengths of the lists that are known.
+    """Return the expected numbers of jobs and outputs, given the known lengths of lists.
 
-    Counts that depend on a list of unknown length are computed for an empty and for a full list.
+    Numbers that depend on a list of unknown length are computed for an empty and for a full list.
     The results are the minimum and the maximum.
     """
     if not structure.valid:

@@ -1,7 +1,7 @@
 """Reads the rows of a snapshot, which has the structure and progress of a run.
 
 Values of an unexpected type count as missing. A snapshot may have hundreds of thousands of jobs, so
-equal jobs are counted together.
+jobs with the same stage, step, type and status are counted together.
 """
 
 from collections import Counter, defaultdict
@@ -121,7 +121,7 @@ RENDER = str(JobType.RENDER)
 _JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
-#: Values of the `FIELDS` of a job, of which each is a text or missing.
+#: Values of the `FIELDS` of a job. Each value is a text or missing.
 Row: TypeAlias = Mapping[str, str | None]
 
 FIELDS = (
@@ -236,7 +236,7 @@ def _assign_row(
 
 
 def _find(job_id: str | None, by_id: _RowsById) -> Row | None:
-    """Return the row with this id. Of several rows, the choice does not depend on their order."""
+    """Return a row with this id. If there are several, their order has no influence."""
     rows = () if job_id is None else by_id.get(job_id, ())
     return min(map(_read_row, rows), key=str, default=None)
 

@@ -156,7 +156,7 @@ MAX_DATA_DEPTH = 64
 
 
 class TemplateBudgetExceeded(Exception):
-    """The budget of a rendering is spent, or the data is nested too deeply."""
+    """Rendering needs too many operations, its text is too long, or its data is too deep."""
 
 
 class Budget:
@@ -217,7 +217,7 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     for piece in template.generate({**context, _BUDGET: Budget()}):
         left -= len(piece.encode(errors="replace"))
         if left < 0:
-            raise TemplateBudgetExceeded(f"the text is longer than {MAX_OUTPUT_LENGTH} bytes")
+            raise TemplateBudgetExceeded(f"the rendered text is longer than {MAX_OUTPUT_LENGTH} bytes")
         pieces.append(piece)
     return strip_unstorable("".join(pieces))
 
@@ -340,7 +340,7 @@ def compile_template(text: str, names: frozenset[str]) -> Template:
             the language.
     """
     if len(text) > MAX_TEMPLATE_LENGTH:
-        raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)
+        raise TemplateRuleError(f"the template has more than {MAX_TEMPLATE_LENGTH} characters", 1)
     try:
         tree = _ENVIRONMENT.parse(text)
         check(tree, names)
