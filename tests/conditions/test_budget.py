@@ -77,6 +77,6 @@ def test_condition_budget_error_shows_remaining_and_total_budget() -> None:
     with pytest.raises(BudgetExceeded) as exhausted:
         Budget(99_000).spend(99_001, at=7)
     assert str(exhausted.value).startswith(
-        "too expensive: over the budget of 99000 operations that earlier conditions left of "
-        "100000 at position 7"
+        "too expensive: over the budget of 99000 operations (of 100000 for all conditions of the "
+        "step) at position 7"
     )

@@ -118,7 +118,7 @@ class BudgetExceeded(Exception):
         self.limit = limit
 
     def __str__(self) -> str:
-        shared = f" that earlier conditions left of {BUDGET}" if self.limit < BUDGET else ""
+        shared = f" (of {BUDGET} for all conditions of the step)" if self.limit < BUDGET else ""
         return (
             f"too expensive: over the budget of {self.limit} operations{shared} at position "
             f"{self.at}; look at fewer elements or shorter texts"

@@ -224,7 +224,7 @@ class Draft(BaseDraft):
 
     def set_review(self, review: Review, **values: object) -> None:
         self.note_changes(Entity.REVIEW, review.id, review, values)
-        self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # as for Plan
+        self.plan = self.plan._replace(review=review._replace(**values))  # type: ignore[arg-type]  # the keys are fields of Review
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert pending steps after position `after`, and renumber the steps that follow."""

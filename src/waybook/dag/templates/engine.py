@@ -217,7 +217,7 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     for piece in template.generate({**context, _BUDGET: Budget()}):
         left -= len(piece.encode(errors="replace"))
         if left < 0:
-            raise TemplateBudgetExceeded(f"the rendered text is longer than {MAX_OUTPUT_LENGTH} bytes")
+            raise TemplateBudgetExceeded(f"the result is longer than {MAX_OUTPUT_LENGTH} bytes")
         pieces.append(piece)
     return strip_unstorable("".join(pieces))
 
