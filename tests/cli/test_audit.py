@@ -45,7 +45,7 @@ def test_audit_verify_passes_for_unchanged_audit(terminal: Terminal, worked_on: 
     assert "verified: replay gives exactly the stored state" in terminal.say("audit", "verify")
 
 
-def test_audit_query_of_the_documentation_prints_the_table_below_it(
+def test_documented_audit_query_prints_the_documented_table(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     page = (ROOT / "docs" / "reference" / "audit.md").read_text("utf-8")
