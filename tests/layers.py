@@ -57,7 +57,7 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Test folders of packages above the store, which do not depend on the PostgreSQL version.
+#: Folders of tests whose results usually do not depend on the PostgreSQL version.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 

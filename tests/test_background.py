@@ -143,7 +143,7 @@ def test_health_check_fails_after_a_background_loop_fails_repeatedly(alone: OrgE
     assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
-async def test_failure_in_an_org_does_not_stop_background_work(
+async def test_failure_in_an_org_does_not_stop_background_work_for_other_orgs(
     own_world: OrgEnv,
 ) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()

@@ -59,7 +59,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_redaction_masks_a_value_named_as_a_secret(where: str) -> None:
+def test_redaction_masks_secrets_in_urls_headers_and_other_texts(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 

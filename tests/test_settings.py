@@ -145,7 +145,7 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
         ({"PUBLIC_URL": "https://Plans.example/"}, {"plans.example"}),
         ({"PUBLIC_URL": "https://plans.example:443"}, {"plans.example"}),
         ({"PUBLIC_URL": "http://plans.example:8080"}, {"plans.example:8080"}),
-        ({"AUTH": "required", "HOST": "0.0.0.0"}, set()),  # noqa: S104 - nobody's name
+        ({"AUTH": "required", "HOST": "0.0.0.0"}, set()),  # noqa: S104 - not a host name
         (
             {"AUTH": "required", "HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.lan:1, B ,"},  # noqa: S104
             {"a.lan:1", "b"},

@@ -100,7 +100,7 @@ async def test_call_log_writes_queued_calls_in_background(
         log_calls_for_ever(world.dispatcher.services, world.dispatcher.calls)
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
+        while len(await logged(world)) < 20:  # noqa: ASYNC110 - no event tells when it is written
             await asyncio.sleep(0)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -96,7 +96,7 @@ async def test_texts_of_users_appear_only_in_the_allowed_reply_fields(world: Org
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
     plans.append(await marked_copy(agent, ink, plans[0]))
     run, canceled = await marked_run(agent, ink), await marked_cancellation(agent, ink)
-    assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
+    assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text argument is not filled"
     answers = await read_all(agent, plans, run, canceled)
     occurrences = {
         (ink.written[mark], path) for answer in answers for mark, path in marks_in(answer.body)

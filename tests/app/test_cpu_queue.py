@@ -19,7 +19,7 @@ OURS, THEIRS = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize("has_condition", [True, False])
-async def test_conditions_on_a_result_run_outside_the_event_loop(
+async def test_conditions_on_a_result_are_evaluated_outside_the_event_loop(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, has_condition: bool
 ) -> None:
     threads = []

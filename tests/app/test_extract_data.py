@@ -135,7 +135,7 @@ async def test_extract_data_with_text_and_artifact_uses_the_text(agent: AgentCli
 @pytest.mark.parametrize(
     "args", [{}, {"text": TEXT, "offset": 26}, {"text": TEXT, "offset": 2**62}]
 )
-async def test_extract_data_returns_prompt_if_text_is_missing_or_finished(
+async def test_extract_data_returns_prompt_if_no_text_is_given_or_left(
     agent: AgentClient, args: Body
 ) -> None:
     reply = await agent.call("extract_data", schema=RIVER, **args)

@@ -16,7 +16,7 @@ from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
 #: Run these tests on PostgreSQL 15 too: there, every transaction begins with `set local role`, and
-#: the isolation of orgs must not depend on how the server gets its role.
+#: the isolation of orgs must not depend on how the database role is chosen.
 pytestmark = pytest.mark.every_server
 
 #: Arguments that identify something by a name or a position, not by an id.
@@ -61,7 +61,7 @@ async def theirs(world: OrgEnv) -> Mapping[str, str]:
     return await create_foreign_records(world)
 
 
-def test_isolation_tests_list_every_tool_argument_that_contains_ids() -> None:
+def test_every_text_argument_is_listed_as_id_name_or_plain_text() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
     argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
     assert argument_names - known == set()

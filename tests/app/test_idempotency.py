@@ -21,7 +21,7 @@ TABLES = (
 
 
 #: Tools that write no audit entry. `add_dag` stores versions of definitions, which never change,
-#: and `start_stage` changes nothing, because the feedback has already started the stage.
+#: and `start_stage` changes nothing, because the stage has already started with the run.
 UNAUDITED = {"add_dag", "start_stage"}
 
 

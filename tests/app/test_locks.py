@@ -46,7 +46,7 @@ async def test_tool_that_needs_a_locked_row_returns_busy(
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
-async def test_read_tools_do_not_wait_for_a_locked_row(
+async def test_tools_that_read_or_create_do_not_wait_for_a_locked_row(
     env_with_short_lock_wait: OrgEnv, tool: str
 ) -> None:
     args = await valid_call(env_with_short_lock_wait.agent, tool)
@@ -95,5 +95,5 @@ async def until_waiting(world: OrgEnv, number: int) -> None:
     """Wait until this many transactions are waiting for a lock."""
     counting = "select count(*) from pg_locks where not granted"
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
+        while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - no event tells when a transaction waits
             await asyncio.sleep(0.002)

@@ -40,7 +40,7 @@ async def seq(world: OrgEnv, subject_id: str) -> int:
     return (await world.entries(world.agent.org_id, subject_id))[-1].seq
 
 
-async def test_plan_change_publishes_event_with_new_audit_number(
+async def test_plan_change_publishes_event_with_number_of_last_audit_entry(
     own_world: OrgEnv, ear: Ear
 ) -> None:
     agent = own_world.agent

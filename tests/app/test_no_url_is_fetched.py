@@ -59,7 +59,7 @@ def texts(where: str) -> str:
 
 
 def with_text_everywhere(value: object, text: str, name: str = "") -> object:
-    """Return a copy of the arguments with this text in every text field."""
+    """Return a copy of the arguments with this text, or its first URL, in every text field."""
     if isinstance(value, dict):
         return {key: with_text_everywhere(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -123,7 +123,7 @@ async def visit(trap: Trap) -> None:
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not trap.visits:  # noqa: ASYNC110 - nobody says when somebody was caught
+        while not trap.visits:  # noqa: ASYNC110 - no event tells when it was counted
             await asyncio.sleep(0)
 
 

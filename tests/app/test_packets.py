@@ -92,7 +92,7 @@ async def test_context_parts_cut_to_fit_the_budget_can_be_fetched(
 
 
 def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
-    """Check that the context has every text of the plan, in full length."""
+    """Check that the completed context has the results that belong in it, in full length."""
     if "earlierResults" in packet:
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}

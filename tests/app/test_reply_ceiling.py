@@ -140,7 +140,7 @@ async def test_get_artifact_with_detail_and_offset_returns_complete_text(
 
 @pytest.fixture
 def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert agent.caller.user, "what it needs is made before the ceiling is low"
+    assert agent.caller.user, "the agent is created before the limit is lowered"
     monkeypatch.setattr(answers, "MAX_REPLY_BYTES", 100)
 
 

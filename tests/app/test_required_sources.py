@@ -1,4 +1,4 @@
-"""Steps that require sources: the instructions mention this, and results are checked."""
+"""Steps that require sources: replies show how many, and results with fewer are refused."""
 
 import pytest
 

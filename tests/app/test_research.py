@@ -332,7 +332,7 @@ async def test_search_with_extreme_query_and_filters_finds_research(
         ("0001-01-01T00:00:00+14:00", None),
     ],
 )
-async def test_source_time_not_in_iso_format_is_omitted(
+async def test_time_of_a_source_is_stored_in_utc_or_omitted_if_invalid(
     agent: AgentClient, time: str, stored: str | None
 ) -> None:
     source = {"title": "x", "url": "https://example.org/" + "a" * 3_000, "retrievedAt": time}

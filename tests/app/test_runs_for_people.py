@@ -96,7 +96,7 @@ async def test_run_name_may_be_omitted_for_the_only_open_run(agent: AgentClient)
     run = await agent.run(name="Lakes")
     assert (await resolve_run(looking(agent), None)).id == run["runId"]
     await agent.run(name="Lakes, again")
-    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
+    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "exact match first"
     with pytest.raises(InvalidInput, match="several runs are open"):
         await resolve_run(looking(agent), None)
 

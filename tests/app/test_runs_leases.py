@@ -273,7 +273,7 @@ async def test_call_without_run_id_returns_job_with_expired_lease(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_repeated_get_next_job_with_same_key_returns_first_reply(
+async def test_get_next_job_with_used_idempotency_key_returns_first_reply(
     agent: AgentClient, run: Body
 ) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")

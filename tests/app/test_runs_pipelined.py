@@ -1,7 +1,8 @@
 """Calls on a cached run that compute their changes before earlier calls have committed theirs.
 
-Each test delays the first message that writes the run, until the next calls have computed their
-changes. At the end, the fixture `world` verifies the audit of the run.
+Each test delays the first message (SQL statements sent together) that writes the run, until the
+next calls have computed their changes. At the end, the fixture `world` verifies the audit of the
+run.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ async def until_decided(agent: AgentClient, calls: int = WAITING) -> None:
         if state is not None and state.head.seq >= committed.head.seq + calls:
             return
         await asyncio.sleep(0)
-    raise AssertionError("the calls did not decide while the message was in flight")
+    raise AssertionError("not all calls computed their changes while the message was delayed")
 
 
 def start(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:

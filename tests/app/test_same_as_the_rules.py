@@ -235,7 +235,7 @@ class SameAsTheRules(RulesComparison):
 
     @rule()
     def swap_processes(self) -> None:
-        """From now on, send the calls of each process to the other of the two processes."""
+        """From now on, let each of the two processes answer the calls that went to the other."""
         self.are_swapped = not self.are_swapped
 
     @rule()
@@ -275,7 +275,7 @@ class SameAsTheRules(RulesComparison):
 
 
 def check_taken(body: Body, reply: object) -> None:
-    """Check that both replies have the same status and step."""
+    """Check that the replies of the tool and of the rule have the same status and step."""
     if not isinstance(reply, StepReady):
         assert body["status"] == STATUS_OF.get(reply, "no_pending_steps")
     else:
@@ -304,6 +304,6 @@ def test_random_tool_calls_change_the_plan_as_the_rules_predict(
     monkeypatch.setattr(LockedPlan, "read", again)
     many = PLANS if shared_place.server.name == "18" else 8
     run_state_machine_as_test(
-        lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do
+        lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any callable works
         settings=settings(max_examples=many, stateful_step_count=30),
     )

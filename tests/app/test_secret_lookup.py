@@ -1,6 +1,6 @@
-"""Org codes in the secrets of tokens, sessions and links (decision 0093).
+"""Secrets of tokens, web sessions and links, which name their org by a code (decision 0093).
 
-In a cluster, the server needs the code to find the node that has the secret.
+In a cluster, the server uses the code to find the node that stores the hash of the secret.
 """
 
 from uuid import UUID

@@ -144,7 +144,7 @@ async def test_stall_sweep_continues_after_database_errors(
         return 0
 
     monkeypatch.setattr(background, "sweep_all_orgs", sweep)
-    # Every other process delays its first sweep.
+    # Make this process the leader, because every other process delays its first sweep.
     monkeypatch.setattr(world.dispatcher.services.leadership, "is_leader", True)
     task = asyncio.create_task(background.stall_sweep_loop(world.dispatcher.services, 0))
     async with asyncio.timeout(PATIENCE_SECONDS):

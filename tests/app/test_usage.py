@@ -132,7 +132,7 @@ def times(count: int) -> Body:
 
 
 async def report_twice(agent: AgentClient, tool: str, key: str, **args: object) -> Body:
-    """Send a result with `USAGE` twice; the usage must count only once."""
+    """Make a call with `USAGE` twice with the same idempotency key; return the first answer."""
     call = {**args, "usage": USAGE, "idempotencyKey": key}
     answers = [await agent.ask(tool, call) for _ in range(2)]
     assert answers[0].is_error is answers[1].is_error

@@ -325,7 +325,9 @@ async def test_next_waiting_call_is_woken_if_woken_call_fails(env: WaitingEnv) -
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-async def test_waiting_call_repeated_with_the_same_key_gets_same_step(env: WaitingEnv) -> None:
+async def test_waiting_calls_with_the_same_idempotency_key_get_the_same_step(
+    env: WaitingEnv,
+) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}

@@ -75,7 +75,9 @@ async def test_web_session_ends_after_eight_idle_hours(world: OrgEnv, secret: st
     assert not await counts(world, secret)
 
 
-async def test_live_updates_of_a_page_do_not_extend_a_session(world: OrgEnv, secret: str) -> None:
+async def test_live_updates_of_a_page_do_not_extend_a_web_session(
+    world: OrgEnv, secret: str
+) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
         await authenticate_session(world.dispatcher.services, secret, notes=False)

@@ -1,4 +1,4 @@
-"""Notifications by webhook."""
+"""Notifications by webhook: the calls that cause one, and the content in each format."""
 
 from pathlib import Path
 
@@ -86,7 +86,7 @@ async def test_webhook_reports_stall_completion_failure_and_review_of_plan(
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_webhook_reports_failed_stage_feedback_request_and_end_of_run(world: OrgEnv) -> None:
+async def test_webhook_reports_stage_failure_awaited_feedback_and_end_of_run(world: OrgEnv) -> None:
     async with received_events(world) as (other, teller):
         agent = teller.agent
         dag = make_definition(

@@ -1,4 +1,4 @@
-"""Numbers of open plans, runs and other work; the leader counts them for the metrics."""
+"""Numbers of open plans, runs and other work, which only the leader reports as metrics."""
 
 from org_env import OrgEnv
 from waybook.background import count_all_orgs

@@ -1,4 +1,4 @@
-"""Server with authentication for tests: users with tokens, and the HTTP application."""
+"""Helpers for tests with authentication: users, tokens, and the HTTP application."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,7 +59,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: If two texts share this many successive characters, this is assumed not to be by chance.
+#: A text that contains this many successive characters of a secret is assumed to leak it.
 PIECE = 12
 
 

@@ -1,4 +1,4 @@
-"""Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
+"""Small inputs that may be expensive to process: request bodies, snapshots, definitions, Markdown.
 
 No input exceeds the server's size limits. The server must answer each input with a result or a
 documented error.

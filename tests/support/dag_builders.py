@@ -1,4 +1,4 @@
-"""Builders for DAG tests: steps, recipes (the steps of a stage), stages, DAGs, and strategies."""
+"""Builders for DAG tests: steps, recipes (the steps of a stage), stages, DAGs; also at random."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ ItemT = TypeVar("ItemT")
 EXTERNAL = ("brief", "feedback")
 #: Key of the list of items in the input of random runs.
 ITEMS = "items"
-#: Key of a document that any step may produce, so that several steps may produce it.
+#: Key of a document that several steps of a random recipe may produce.
 COMMON = "common"
-#: Strategy for random numbers; from each number, a `_Dice` derives the properties of one step.
+#: Hypothesis strategy for numbers; a `_Dice` derives the properties of a step from a number.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -59,7 +59,7 @@ def make_step(
         inputs=None if inputs is None else tuple(map(_as_input, inputs)),
         outputs=tuple(map(_as_output, outputs)),
     )
-    return step._replace(**values)  # type: ignore[arg-type]  # names are RecipeStep's own
+    return step._replace(**values)  # type: ignore[arg-type]  # fields of RecipeStep
 
 
 def make_plan_step(
@@ -149,7 +149,7 @@ class _Draft:
     list_makers: set[str] = field(default_factory=set)
 
     def lists(self, keys: Iterable[str]) -> list[Input]:
-        """Return the lists that can be the input of a step which follows the steps `keys`."""
+        """Return the lists of items that a step after the steps `keys` can have as input."""
         earlier = [
             make_input(doc, slug) for slug, docs in self.earlier_lists.items() for doc in docs
         ]

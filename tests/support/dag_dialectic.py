@@ -49,7 +49,7 @@ def _pair(aspect: str, reviewed: str) -> RecipeStep:
 
 
 def planned(slug: str, *keys: str) -> Stage:
-    """Return a stage with a PLAN step, followed by steps with one job per model."""
+    """Return a stage: a step with a single `PLAN` job, then steps with one job per model."""
     steps = [make_step(key, S.PER_MODEL) for key in keys]
     return make_stage(slug, make_plan_step("header"), *steps, edges=make_chain("header", *keys))
 

@@ -57,8 +57,8 @@ class History:
 
     When all predecessors of a step have ended, its jobs are created, all at the same time; some
     steps get no jobs. A job that continues another job is created when the other job ends. Failed
-    jobs may be retried. If `closes` is true, the snapshots list the closed steps, and jobs of a
-    closed step may be repeated.
+    jobs may be retried. If `closes` is true, the snapshots list the closed steps (those whose
+    jobs are all done), and jobs of a closed step may be repeated.
     """
 
     dag: Dag

@@ -32,7 +32,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def eighteen() -> Iterator[Server]:
-    """Yield the embedded PostgreSQL 18 server, or the Citus cluster that takes its place."""
+    """Yield the embedded PostgreSQL 18 server, or a Citus cluster if `CITUS` is set."""
     on_cluster = CITUS in os.environ
     with postgres_servers.citus() if on_cluster else postgres_servers.eighteen() as server:
         yield server
@@ -110,7 +110,7 @@ def own_place(server: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture(scope="module")
 def module_place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database for the tests of one file, on one PostgreSQL version."""
+    """Yield a migrated database on PostgreSQL 18 for the tests of one file."""
     with new_database(eighteen) as place, open_owner(place):
         yield place
 

@@ -127,8 +127,8 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # After the kernel accepts a connection, the event loop needs some iterations to start its
-        # task.
+        # After the kernel accepts a connection, the event loop needs some iterations to start the
+        # task that serves it.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:

@@ -69,11 +69,11 @@ def make_key(algorithm: str = "ES256", name: str | None = None) -> SigningKey:
 
 @dataclass
 class FakeIssuer:
-    """OpenID Connect issuer at which the user in `person` signs in."""
+    """OpenID Connect issuer at which the person described by `person` signs in."""
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [make_key()])
-    #: Value to publish in place of the keys, for tests of invalid key sets.
+    #: Value to publish in place of the key set, for tests of invalid key sets.
     published: object = None
     #: Claims about the person who signs in.
     person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
@@ -95,7 +95,7 @@ class FakeIssuer:
     def token(
         self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
     ) -> str:
-        """Return a valid token, but with these claims; None removes a claim."""
+        """Return a valid token in which `more` replaces or adds claims; None removes a claim."""
         signing, at = key or self.keys[0], int(self.now.timestamp())
         claims = {
             "iss": self.url,

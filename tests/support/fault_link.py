@@ -48,8 +48,8 @@ class FaultLink:
     #: Path of a Unix socket, or host and port.
     target: str | tuple[str, int]
     wires: set[Wire] = field(default_factory=set)
-    #: Lock for adding a connection to `wires`. The threads that forward its data also wait for the
-    #: lock, so they do not start before the connection is in `wires`.
+    #: Lock for `wires`. A connection is added and its threads are started under this lock, so that
+    #: `reset_all` resets only connections whose threads have started.
     changing: threading.Lock = field(default_factory=threading.Lock)
     #: Number of connections that were closed because the target was unavailable.
     refused: int = 0

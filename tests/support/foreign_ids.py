@@ -69,7 +69,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records whose ids get a different answer from an unknown id."""
+        """Return the kinds of records whose ids get another answer than an unknown id."""
         expected = {
             has_id: await self.answers(agent, new_id() if has_id else new_uuid())
             for has_id in (True, False)
@@ -95,7 +95,11 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Yield copies of the arguments with this id at the path; for a list, one copy per entry."""
+    """Yield copies of the arguments with this id at the path.
+
+    If the path leads through a list of objects, each copy has the id in another object. For the
+    argument `part`, each copy names another kind of part.
+    """
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

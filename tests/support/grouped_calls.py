@@ -18,10 +18,10 @@ def no_effect() -> None:
 
 @asynccontextmanager
 async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
-    """Send the maximum number of messages for an org, so that further calls for it must wait.
+    """Keep as many calls of an org in progress as the driver allows, so that further calls wait.
 
-    The messages are answered at the end of the block, as soon as `waiting` calls wait. The driver
-    then sends the waiting calls as one group.
+    PostgreSQL answers them at the end of the block, as soon as `waiting` further calls wait. The
+    driver then sends the waiting calls as one group.
     """
     key = org_id.int % 2**62
     block = [f"select pg_advisory_xact_lock_shared({key})"]

@@ -1,4 +1,4 @@
-"""Pool of idle database connections that the test environments of a database reuse.
+"""Pool of idle database connections, reused by test environments with the same database.
 
 Opening a connection takes PostgreSQL at least 20 ms of CPU time: it starts a process, loads the
 catalogs, and plans every statement.
@@ -14,7 +14,7 @@ from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.pool import ConnectionPool, Org
 from waybook.store.driver.wire import LOCK_TIMEOUT
 
-#: Statements that reset all state of a session except its prepared statements.
+#: Statements that reset all state of a database session except its prepared statements.
 RESET = b"reset all; reset role; unlisten *; select pg_advisory_unlock_all()"
 #: Maximum number of idle connections to each database.
 MAX_IDLE = 4

@@ -223,7 +223,7 @@ class Crew:
         return NaiveAgent(self.world.agent, self.first_call, session, self.random)
 
     async def work_until_end(self) -> None:
-        """Let random agents make their next calls until one finds that the work has ended."""
+        """Choose an agent at random for each next call, until one finds that the work has ended."""
         self.outcome.subjects += 1
         for _ in range(MAX_CALLS):
             self.world.clock.advance(seconds=5)

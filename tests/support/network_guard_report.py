@@ -38,4 +38,4 @@ def fail_on_network_use(place: Path) -> None:
     if place.stat().st_size:
         tried = place.read_text("utf-8")
         place.write_text("")
-        pytest.fail(f"this looked beyond this machine:\n{tried}", pytrace=False)
+        pytest.fail(f"the test tried to connect to another machine:\n{tried}", pytrace=False)

@@ -24,7 +24,7 @@ def install(wanted: Path, name: str) -> Path:
     """Return the folder with a lock file's packages; install the packages if they are missing.
 
     Raises:
-        Unreachable: the package registry does not answer.
+        Unreachable: npm took too long or failed, for example without access to the registry.
     """
     lock = (wanted / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -252,13 +252,13 @@ class OrgEnv:
 
 
 #: Open connections of the database owner, by database name. A new connection would take longer than
-#: adding an org, so all test environments of a database use the same one.
+#: adding an org, so all test environments with the same database share one.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Open the connection of the owner that all test environments in this database use."""
+    """Open the connection of the database owner, which all test environments of `place` use."""
     with (
         psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection,
         keep_connections(place.app_dsn),
@@ -333,7 +333,7 @@ async def read_state(database: Database, org_id: UUID, plan_id: str) -> tuple[Ro
 async def open_test_database(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
-    """Yield the test database, opened by the serving user and with its clock fixed at noon."""
+    """Yield the test database, opened with the database role of the server; its time is noon."""
     pool = ReusingPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON

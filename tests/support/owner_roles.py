@@ -41,7 +41,7 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 
 
 def transfer_ownership(place: ServerDatabase) -> None:
-    """Make the owner that `place.owner_dsn` names the owner of the database and all its tables."""
+    """Make the role in `place.owner_dsn` the owner of the database and of all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
     named = sql.Identifier(place.dbname)
     for node in place.server.nodes:

@@ -51,7 +51,7 @@ def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
 
 
 def make_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
-    return replace(NewStep(type=StepType.SEARCH, instructions=instructions), **values)  # type: ignore[arg-type]  # names are NewStep's own
+    return replace(NewStep(type=StepType.SEARCH, instructions=instructions), **values)  # type: ignore[arg-type]  # fields of NewStep
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
@@ -59,7 +59,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
-    return step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
+    return step._replace(**values)  # type: ignore[arg-type]  # fields of Step
 
 
 def make_condition(
@@ -73,7 +73,7 @@ def make_condition(
         expression=expression,
         action=action,
     )
-    return replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
+    return replace(condition, **values)  # type: ignore[arg-type]  # fields of Condition
 
 
 def make_review(step: int, **values: object) -> Review:
@@ -86,7 +86,7 @@ def make_review(step: int, **values: object) -> Review:
         requested_at=NOON,
         requested_by="ann",
     )
-    return review._replace(**values)  # type: ignore[arg-type]  # names are Review's own
+    return review._replace(**values)  # type: ignore[arg-type]  # fields of Review
 
 
 def make_plan(
@@ -111,7 +111,7 @@ def make_plan(
         texts={step.id: text for step in placed},
         sessions=frozenset({"a", "b"}),
     )
-    plan = plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
+    plan = plan._replace(**values)  # type: ignore[arg-type]  # fields of Plan
     tied = tuple(
         replace(condition, id=ConditionId(f"c{n}"), position=n)
         for n, condition in enumerate(plan.conditions, start=1)

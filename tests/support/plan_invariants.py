@@ -1,4 +1,4 @@
-"""Invariants of plans: conditions that every state and every decision must fulfill."""
+"""Invariants of plans: checks that every state and every decision must pass."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -85,7 +85,7 @@ def claimed_steps_have_a_start_time(plan: Plan) -> None:
 
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
-    """Check the conditions that every decision about a plan must fulfill."""
+    """Check the invariants of a decision: `before` is the plan before it, `who` is the caller."""
     closed_plan_accepts_only_late_results(before, decision)
     every_change_has_an_entry(before, decision)
     if decision.entries:
@@ -135,7 +135,7 @@ def done_steps_stay_done(before: Plan, after: Plan) -> None:
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
     """Check that the caller now holds the claimed step, and was allowed to claim it.
 
-    When a step is claimed for the first time, all steps that it depends on are closed.
+    If the claimed step was pending, all steps that it depends on must have ended.
     """
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
@@ -143,7 +143,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
         return
     step = ready.step
     was = next((s for s in before.steps if s.id == step.id), None)
-    # A condition added the step in this call.
+    # `was` is None if a condition added the step in this call.
     if was is None:
         assert step.attempt == 1
     elif ready.taken_over is not None:

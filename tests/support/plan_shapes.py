@@ -68,7 +68,7 @@ class Shape:
     max_steps: int = 3
     #: Limit of the exploration for added steps, with the same effect as `max_steps`.
     max_added: int = 3
-    #: True if calls that change the order of the first steps are tried.
+    #: True if states in which the original steps have another order are explored.
     orders: bool = False
     #: True if calls that claim a second step are tried.
     another: bool = True
@@ -170,7 +170,7 @@ def _when(
     condition = NewCondition(
         expression=f'result == "{result}"', action=action, after_step_order=after
     )
-    return replace(condition, **values)  # type: ignore[arg-type]  # names are NewCondition's own
+    return replace(condition, **values)  # type: ignore[arg-type]  # fields of NewCondition
 
 
 def _branches(last: int) -> tuple[NewCondition, ...]:

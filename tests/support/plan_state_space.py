@@ -2,10 +2,10 @@
 
 A state contains only the parts of a plan that the rules read, so that different plans can have the
 same state. For each time in the plan, a state contains only whether the time is older than the
-stall threshold. The attempt of every step counts as 1. A state omits the revision and the audit
-number of the plan, the holders of steps that have ended, and conditions that can no longer be
-evaluated or copied. An added step is named by its position among the added steps. The exploration
-makes every possible call in each state, and also lets time pass.
+stall threshold. The attempt of every step counts as 1. A state omits the revision and the number
+of audit entries of the plan, the holders of steps that have ended, and conditions that can no
+longer be evaluated or copied. An added step is named by its position among the added steps. The
+exploration makes every possible call in each state, and also lets time pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -360,7 +360,7 @@ def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT00
 
 
 def with_heartbeats(decision: Decision[object]) -> Plan:
-    """Return the plan that a decision gives, with new heartbeats for the steps of the call."""
+    """Return the plan after a decision, with a new heartbeat for each step in `touched`."""
     plan = decision.plan
     if not decision.touched:
         return plan

@@ -40,7 +40,7 @@ TEMPLATE = "waybook_template"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """PostgreSQL server, with DSNs for the administrator, the owner and the serving user."""
+    """PostgreSQL server, with DSNs for the administrator, the owner and `waybook serve`."""
 
     name: str
     admin_dsn: str
@@ -72,7 +72,7 @@ class ServerDatabase:
 
     server: Server
     dbname: str
-    #: DSN of the serving user that connects through a connection pooler, if there is one.
+    #: DSN for `waybook serve` that connects through a connection pooler, if there is one.
     through: str | None = None
 
     @property

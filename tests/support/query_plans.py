@@ -1,4 +1,4 @@
-"""Generic query plans: PostgreSQL plans a statement without knowing the parameter values."""
+"""Generic query plans, which PostgreSQL makes without knowing the parameter values."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -45,7 +45,7 @@ def scans(node: PlanNode) -> set[tuple[str, str]]:
 
 
 def conditions(node: PlanNode, *indexes: str) -> list[str]:
-    """Return the conditions with which a query plan searches these indexes."""
+    """Return the index conditions of the scans in a query plan that use these indexes."""
     return [
         inner.get("Index Cond", "") for inner in nodes(node) if inner.get("Index Name") in indexes
     ]

@@ -33,7 +33,7 @@ class Reader:
             await self.artifact(artifact["artifactId"])
 
     async def refusals(self, plan: Body) -> None:
-        """Make calls on this plan that the server must refuse."""
+        """Read the context of each step, and make calls that the server must refuse."""
         named = {"planId": plan["planId"]}
         for step_id in plan["stepIds"]:
             await self.ask("get_step_context", stepId=step_id, budgetTokens=12_000)

@@ -54,7 +54,7 @@ class RulesComparison(RuleBasedStateMachine):
         return self.runner.run(waiting())
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
-        """Return an agent of this user; Ann and Bob are served by different processes."""
+        """Return an agent of this user; Bob's calls use other caches, as in another process."""
         at = self.elsewhere if (user == "bob") is not self.are_swapped else self.world.agent
         return at.acting_as(user, channel)
 
@@ -92,7 +92,7 @@ class RulesComparison(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """From now on, expect the plan of this decision, with new heartbeats for its steps."""
+        """Expect the plan of this decision from now on, with heartbeats for its `touched` steps."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

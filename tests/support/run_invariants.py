@@ -1,4 +1,4 @@
-"""Invariants of runs: conditions that every state and every decision must fulfill."""
+"""Invariants of runs: checks that every state and every decision must pass."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -149,7 +149,7 @@ def all_jobs_of_a_step_are_created_together(
 
 
 def _first(job: Job) -> bool:
-    """Return whether a job is the first of its unit, so not a continuation or a repetition."""
+    """Return whether a job is new, and neither a continuation nor a repetition of another job."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -196,7 +196,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return the number of completed and of failed units of work."""
+    """Return how many jobs completed without a continuation, and how many failed."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -286,7 +286,7 @@ def every_document_exists(records: RunRowStore) -> None:
 
 
 def every_expected_document_is_rendered(records: RunRowStore) -> None:
-    """Check that rendering has made every expected document available once."""
+    """Check that no document waits for rendering, and that all expected ones are available."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:
         assert stage["documentsAvailable"] == stage["documentsExpected"]

@@ -83,7 +83,7 @@ class RunStateSpace:
         return [n for n, run in enumerate(runs) if run.completed_at or run.canceled_at]
 
     def dead_ends(self) -> list[RunRowStore]:
-        """Return the states from which no sequence of calls completes the run."""
+        """Return the states from which no sequence of calls completes or cancels the run."""
         alive = set(self.ends())
         waiting = [*alive]
         while waiting:

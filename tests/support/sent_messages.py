@@ -1,4 +1,4 @@
-"""Counter of the messages that the application sends to the database."""
+"""Counter of messages to the database; a message is one or more statements sent together."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 
 def count_messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each later message appends its number of SQL statements."""
+    """Return a list that gets the number of SQL statements of each message sent from now on."""
     counts: list[int] = []
     send = DbConnection.send
 

@@ -52,7 +52,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
         "oidc_client_id": "waybook-pages",
         "oidc_client_secret": "hush hush",
     }
-    return Settings(**{**known, **more})  # type: ignore[arg-type]  # as the test says
+    return Settings(**{**known, **more})  # type: ignore[arg-type]  # fields of Settings
 
 
 @asynccontextmanager

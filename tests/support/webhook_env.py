@@ -82,7 +82,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
         url=url, secrets=parse_secrets(secrets), format=form, events=events, templates_dir=folder
     )
     sender = Webhook(configured, seconds=seconds)
-    # Create the HTTP client now, so that its creation does not count as time of the receiver.
+    # Create the HTTP client now, so that the timeout of a request does not include this.
     await sender._exchange._client()
     services = replace(
         world.dispatcher.services,
