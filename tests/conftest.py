@@ -186,7 +186,7 @@ def limit_examples(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that did not run, because a program is missing or because of the cluster."""
+    """Report how many tests did not run: they lack a program, or cannot run on a cluster."""
     for why, count in terminalreporter.config.stash.get(LEFT_OUT, Counter()).items():
         terminalreporter.line(f"{count} tests were not run on the cluster: {why}")
     skipped = terminalreporter.stats.get("skipped", [])
@@ -206,6 +206,6 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @pytest.fixture(autouse=True)
 def loopback_only() -> Iterator[None]:
-    """Fail a test that tries to connect to another machine, even if it catches the error."""
+    """Fail each test that tries to connect to another machine, even if it catches the error."""
     yield
     fail_on_network_use(recorded_attempts())

@@ -45,7 +45,7 @@ def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
     assert UNREACHABLE in noted.read_text()
 
 
-def test_network_guard_fails_a_test_that_catches_the_error(noted: Path) -> None:
+def test_network_guard_fails_a_test_that_catches_the_connection_error(noted: Path) -> None:
     noted.touch()
     fail_on_network_use(noted)
     with suppress(OSError):

@@ -35,7 +35,9 @@ def test_model_endpoint_settings_load_url_model_and_key() -> None:
     ],
     ids=str,
 )
-def test_invalid_model_endpoint_error_hides_the_secret(changed: dict[str, str], named: str) -> None:
+def test_error_for_invalid_model_endpoint_hides_the_secret(
+    changed: dict[str, str], named: str
+) -> None:
     environment = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
     with pytest.raises(Misconfigured) as refused:
         settings(environment)
@@ -43,7 +45,7 @@ def test_invalid_model_endpoint_error_hides_the_secret(changed: dict[str, str], 
     assert "s3cr" not in refused.value.message
 
 
-def test_settings_repr_hides_model_key_from_the_file(tmp_path: Path) -> None:
+def test_settings_repr_hides_a_model_key_of_the_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
     loaded = read_settings({}, {}, file)

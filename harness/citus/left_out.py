@@ -18,7 +18,7 @@ LEFT_OUT: Final = {
         "tests/store/test_speed.py",
     ),
     "they read or change rows and the schema with statements that Citus does not route": (
-        "tests/app/test_foreign_ids.py::test_id_of_other_org_gets_same_answer_as_unknown_id[18-without",
+        "tests/app/test_foreign_ids.py::test_record_id_of_another_org_gets_same_answer_as_unknown_id[18-without",
         "tests/app/test_foreign_ids.py::test_isolation_test_reports_leaks_if_row_level_security_is",
         "tests/store/test_owner_roles.py::test_owner_changes_without_org_conditions_spare_other",
         "tests/store/test_owner_roles.py::test_owner_changes_without_rls_and_org_conditions_are",

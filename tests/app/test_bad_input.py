@@ -32,7 +32,7 @@ def nested(depth: int) -> Any:  # noqa: ANN401 - lists in lists, as deep as it s
     return value
 
 
-#: Invalid values, each of which is sent for every argument.
+#: Values that a tool may refuse; each value is sent for every argument.
 EACH: dict[str, Any] = {
     "null": None,
     "a number": 3,

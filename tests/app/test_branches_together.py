@@ -1,4 +1,4 @@
-"""Several conditions on one step: a replay of the plan's audit gives the stored rows."""
+"""Plans with several conditions: a replay of the audit gives the stored rows."""
 
 import asyncio
 

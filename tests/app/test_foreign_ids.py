@@ -69,7 +69,7 @@ def test_every_text_argument_is_listed_as_id_name_or_plain_text() -> None:
 
 
 @pytest.mark.usefixtures("conditions")
-async def test_id_of_other_org_gets_same_answer_as_unknown_id(
+async def test_record_id_of_another_org_gets_same_answer_as_unknown_id(
     world: OrgEnv, theirs: Mapping[str, str]
 ) -> None:
     probes = await foreign_id_calls(world.agent)

@@ -63,7 +63,7 @@ def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]) is not first
 
 
-async def test_large_maps_of_tools_and_pages_use_the_layout_worker(
+async def test_large_maps_in_replies_and_pages_are_drawn_by_layout_worker(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)

@@ -99,7 +99,9 @@ async def test_modify_plan_writes_an_audit_entry_for_each_modification(
     assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
 
 
-async def test_reason_of_maximum_length_is_stored_whole(world: OrgEnv, agent: AgentClient) -> None:
+async def test_failure_reason_of_maximum_length_is_stored_whole(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     plan, reason = await agent.plan(1), "r" * 20_000
     failing = {"action": "fail_step", "stepId": plan["stepIds"][0], "reason": reason}
     await modify(agent, plan, failing)

@@ -128,7 +128,7 @@ async def test_regeneration_continues_after_an_earlier_regeneration_failed(
     assert (await agent.job(run))["stepKey"] == "text"
 
 
-async def test_claimed_job_keeps_inputs_that_are_regenerated_meanwhile(
+async def test_claimed_job_keeps_old_versions_of_regenerated_inputs(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     documents = await available(agent, run)

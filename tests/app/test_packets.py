@@ -125,7 +125,7 @@ async def test_context_of_500_artifacts_needs_at_most_3_database_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list to which each later message to the database is appended."""
+    """Return a list that gets each message (SQL statements sent together) from now on."""
     sent: list[object] = []
     really = DbConnection.send
 

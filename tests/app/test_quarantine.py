@@ -1,4 +1,4 @@
-"""Passages of texts whose indexing breaks the database connection are skipped for a day."""
+"""A passage (piece of a text) whose indexing breaks the connection is skipped for a day."""
 
 import logging
 

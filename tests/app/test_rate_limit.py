@@ -24,7 +24,7 @@ from waybook.store.driver.pool import ConnectionPool
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
 TIMES = st.integers(0, 10**6 * NANOSECONDS)
-#: Strategy for the times between calls, in nanoseconds.
+#: Hypothesis strategy for the times between calls, in nanoseconds.
 GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 

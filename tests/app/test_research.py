@@ -357,7 +357,7 @@ async def test_late_result_can_be_found_after_background_indexing(world: OrgEnv)
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_stored_after_earlier_rounds(
+async def test_background_indexing_includes_late_results_stored_after_a_round(
     world: OrgEnv,
 ) -> None:
     services, agent = world.dispatcher.services, world.agent

@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list with the number of statements in each message sent within the block."""
+    """Yield a list of how many SQL statements each message to the database in the block has."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
@@ -162,8 +162,8 @@ async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
         done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
     assert len({*done}) == workers
     # Each repeated submit needs two messages: a write, which is rejected, and a query for the first
-    # answer. Without groups, each worker would also need a message for the claim and one for the
-    # submit.
+    # answer. If calls were not grouped, each worker would also need a message for the claim and one
+    # for the submit.
     assert len(sent) < 4 * workers
     await check_chain(world, agent, run)
     completed = [

@@ -264,7 +264,7 @@ async def test_get_next_job_without_run_id_resumes_own_job_first(
     assert reply["status"] == "nothing_ready"
 
 
-async def test_call_without_run_id_returns_job_with_expired_lease(
+async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)

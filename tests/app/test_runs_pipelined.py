@@ -154,7 +154,7 @@ async def test_lost_connection_fails_only_the_calls_already_sent(
 async def test_call_with_repeated_idempotency_key_does_not_fail_later_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
-    """The database rejects the repeated call, because it has the idempotency key already."""
+    """The database rejects the repeated call, because the idempotency key is already stored."""
     named = {"another": True, "sessionId": "s0", "idempotencyKey": "k"}
     earlier = await agent.job(run, **named)
     before = await claimed_jobs(world, agent, run)

@@ -168,7 +168,9 @@ async def test_job_reply_cuts_a_long_prompt_and_names_the_call_for_the_rest(
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_returns_only_the_end_of_long_earlier_parts(agent: AgentClient) -> None:
+async def test_get_next_job_returns_only_the_end_of_long_partial_results(
+    agent: AgentClient,
+) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:

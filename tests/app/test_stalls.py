@@ -1,4 +1,4 @@
-"""Stalled steps: recorded once, and resumed by the next agent; time in a review does not count."""
+"""Stalled steps: when they are found, who records them, and that they are recorded once."""
 
 import asyncio
 import json

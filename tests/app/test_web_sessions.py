@@ -35,7 +35,7 @@ async def secret(world: OrgEnv, given: IssuedToken) -> str:
 
 @pytest.fixture
 async def persons(world: OrgEnv) -> AsyncIterator[str]:
-    """Yield the session secret of a user who signed in through an OpenID Connect issuer."""
+    """Yield the web session secret of a user who signed in through an OpenID Connect issuer."""
     async with make_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}

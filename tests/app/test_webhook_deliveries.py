@@ -94,7 +94,7 @@ async def test_webhook_message_that_was_never_sent_is_reported_as_overdue(
             assert (check.state, "overdue" in check.message) == (state, bool(overdue))
 
 
-async def test_delivering_process_retries_messages_of_all_orgs(
+async def test_delivering_process_retries_webhook_messages_of_all_orgs(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world, answer("", 500), TAKEN) as (other, teller):

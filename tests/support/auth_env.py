@@ -27,7 +27,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: AgentClient) -> RequestContext:
-    """Return the context in which the application executes a call of this agent."""
+    """Return the request context of a call by this agent."""
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 

@@ -1,4 +1,4 @@
-"""Builders for DAG tests: steps, recipes (the steps of a stage), stages, DAGs; also at random."""
+"""Builders for DAG tests: steps, recipes (the steps of a stage), stages, DAGs, random DAGs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

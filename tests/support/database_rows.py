@@ -6,7 +6,7 @@ from psycopg import sql
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
-#: Tables that even a call with an error writes to.
+#: Tables to which even a refused call writes.
 NOTED = ("mcp_tool_call_log",)
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 

@@ -85,7 +85,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 async def make_review_link(agent: AgentClient, for_user: str | None = None) -> str:
     """Request a review and create a link to decide it; return the secret of the link.
 
-    If `for_user` is given, the link decides as this user, who must have an account.
+    If `for_user` is given, the review is decided as this user, whose account must exist.
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
@@ -132,7 +132,7 @@ async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage of an old artifact version, and a passage that could not be indexed."""
+    """Create an indexed passage of an old artifact version, and one that indexing skips."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})

@@ -17,7 +17,7 @@ NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
 
 
 class Unreachable(Exception):
-    """Error that the Node.js packages cannot be installed on this machine."""
+    """Raised if the Node.js packages cannot be installed on this machine."""
 
 
 def install(wanted: Path, name: str) -> Path:

@@ -215,7 +215,7 @@ def make_step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def branch_condition(after: int, expression: str, action: str, **params: object) -> Body:
-    """Return a condition on the result of step `after`, as an argument of a new plan."""
+    """Return a condition on the result of step `after`, as `create_research_plan` takes it."""
     condition = {"afterStepOrder": after, "conditionExpression": expression}
     return {**condition, "ifTrueAction": action, "actionParams": params}
 
@@ -236,7 +236,7 @@ class OrgEnv:
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the stored rows of a plan in the format of a replay of the audit."""
+        """Return the stored rows of a plan, in the same format as a replay of its audit."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return audit.read_rows((await self.database.read_org(org_id, statement))[0])
 

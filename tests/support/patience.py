@@ -1,4 +1,4 @@
-"""Times that a test waits for an event before it fails."""
+"""Timeouts after which a test that waits for an event fails."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Builders for plan tests: steps, conditions, plans and contexts with default values."""
+"""Builders for plan tests: steps, conditions, plans and decision contexts with default values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,7 @@ _FRESH = numbered_ids("new")
 
 
 def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
-    """Return a decision context whose time is this many minutes after noon."""
+    """Return a decision context (time, actor, new ids), this many minutes after noon."""
     return DecisionContext(NOON + timedelta(minutes=minutes), actor, _FRESH, _FRESH)
 
 

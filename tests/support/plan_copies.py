@@ -1,4 +1,4 @@
-"""Check that the rule `copy_plan` makes valid plans, which the audit can rebuild."""
+"""Check that the plan rule `copy_plan` makes valid plans, which a replay can rebuild."""
 
 from collections.abc import Iterable, Iterator
 

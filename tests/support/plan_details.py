@@ -116,7 +116,7 @@ def _happening(number: int) -> HistoryEntry:
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
-    """Return the history of these steps; every ninth step has two attempts."""
+    """Return the status changes of these steps; every ninth step has two attempts."""
     moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):

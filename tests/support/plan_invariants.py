@@ -74,7 +74,7 @@ def open_reviews_at_most_1(plan: Plan) -> None:
 
 
 def claimed_steps_have_a_start_time(plan: Plan) -> None:
-    """Check the start times of steps in progress, and that pending steps have no holder."""
+    """Check that steps in progress have a start time; pending steps have none, and no holder."""
     for step in plan.steps:
         if step.status is StepStatus.IN_PROGRESS:
             assert step.in_progress_since is not None

@@ -1,4 +1,4 @@
-"""Modifications and conditions in two forms: as tool arguments, and as values of the plan rules."""
+"""Modifications and conditions in two forms: as tool arguments, and as values of `waybook.plan`."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ MODIFICATIONS = (
 
 
 def modification(plan: Plan, kind: str, place: int) -> tuple[Body, rules.Modification]:
-    """Return a modification of this kind as a tool argument and as a value of the plan rules."""
+    """Return a modification of this kind, as a tool argument and as a value of `waybook.plan`."""
     step_id = plan.steps[place % len(plan.steps)].id
     named = {"stepId": step_id}
     new = NewStep(type=StepType.SEARCH, instructions=LOOK)
@@ -89,7 +89,7 @@ def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modificati
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
-    """Return a condition with this action, as a tool argument and as a value of the plan rules."""
+    """Return a condition with this action, as a tool argument and as a value of `waybook.plan`."""
     params: Body = {}
     steps: tuple[NewStep, ...] = ()
     if action is BranchAction.SKIP_TO:

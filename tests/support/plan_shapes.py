@@ -1,6 +1,7 @@
 """Small plans for the model check of the plan rules, and all calls that are possible on them.
 
-Each plan covers one part of the rules. It is small enough to explore all its states.
+The plan rules are the pure functions of `waybook.plan`. Each plan covers one part of the rules. It
+is small enough to explore all its states.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +60,7 @@ class Shape:
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: For each step, the results that agents try to submit; a naive agent submits the first one.
+    #: For each step, the results that agents try to submit; for a closed step, only the first.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     #: For each step, the results that agents try to send with a request for a review.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""State space of small plans, explored through the plan rules.
+"""State space of small plans, explored through the plan rules (functions of `waybook.plan`).
 
 A state contains only the parts of a plan that the rules read, so that different plans can have the
 same state. For each time in the plan, a state contains only whether the time is older than the

@@ -79,7 +79,7 @@ class Reader:
 async def read_all(
     agent: AgentClient, plans: Sequence[Body], run: Body, canceled: Body
 ) -> list[Answer]:
-    """Call every read tool for these plans and runs; return every answer."""
+    """Call every tool that reads these plans and runs; return every answer, even errors."""
     reader = Reader(agent)
     for plan in plans:
         await reader.plan(plan)

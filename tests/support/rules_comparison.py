@@ -1,4 +1,4 @@
-"""State machine that makes each call twice: through the dispatcher and through the plan rules."""
+"""State machine that makes each call twice: by the dispatcher and by the rules (`waybook.plan`)."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Run for tests of the run rules; after each call, all invariants are checked."""
+"""Run for tests of the rules in `waybook.run`; after each call, all invariants are checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

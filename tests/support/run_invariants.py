@@ -97,7 +97,7 @@ def _the_rest_is_as_it_was(
 
 
 def job_statuses_change_as_allowed(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check that new jobs are pending, statuses change as allowed, and each claim is counted."""
+    """Check that new jobs are pending, statuses change as allowed, and claims add an attempt."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:
@@ -110,7 +110,7 @@ def job_statuses_change_as_allowed(before: RunRowStore, decision: RunDecision[ob
 
 
 def closed_stages_and_steps_stay_closed(before: Run, after: Run) -> None:
-    """Check that closed stages and steps never reopen, and that totals and models never change."""
+    """Check that closed stages and steps stay closed, and job totals and models never change."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -277,7 +277,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_exists(records: RunRowStore) -> None:
-    """Check that completed work has all its documents, and that no version is missing."""
+    """Check that exactly the expected documents exist, and that no version number is missing."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)

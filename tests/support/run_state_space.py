@@ -1,4 +1,4 @@
-"""State space of a small stage, explored through the run rules.
+"""State space of a small stage, explored through the run rules (functions of `waybook.run`).
 
 A state contains only the parts of a run that the rules read. For each job, these are the position,
 the status, the number of attempts since the last call of `retry_failed`, whether an agent can claim
