@@ -107,7 +107,7 @@ def test_configured_url_overrides_the_recorded_dashboard_address(
     claim = make_claim()
     assert claim.try_take()
     claim.record(URL)
-    configured = Settings(data_dir=settings.data_dir, **elsewhere)  # type: ignore[arg-type]  # texts
+    configured = Settings(data_dir=settings.data_dir, **elsewhere)  # type: ignore[arg-type]  # settings as texts
     assert current_base_url(configured) == configured.base_url
 
 
@@ -141,4 +141,4 @@ def test_second_server_records_an_address_when_the_first_ends(
 def test_stdio_process_serves_dashboard_pages_only_with_local_settings(
     changed: dict[str, str], *, expected: bool
 ) -> None:
-    assert can_serve_pages(Settings(**changed)) is expected  # type: ignore[arg-type]  # texts
+    assert can_serve_pages(Settings(**changed)) is expected  # type: ignore[arg-type]  # settings as texts

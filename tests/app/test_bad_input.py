@@ -25,7 +25,7 @@ NAMED = {
 }
 
 
-def nested(depth: int) -> Any:  # noqa: ANN401 - lists in lists, as deep as it says
+def nested(depth: int) -> Any:  # noqa: ANN401 - nested lists
     value: Any = "x"
     for _ in range(depth):
         value = [value]

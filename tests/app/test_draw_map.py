@@ -32,7 +32,7 @@ async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
     assert drawing["svg"].startswith("<svg ")
     assert "<style" not in drawing["svg"]
     assert escape("<Find>") in drawing["svg"]
-    assert "Compare." in drawing["svg"], "a step without a title goes by its instructions"
+    assert "Compare." in drawing["svg"], "a step without a title is shown by its instructions"
     assert "asks" not in drawing
     assert drawing["next"]["tool"] == "get_plan_status"
 

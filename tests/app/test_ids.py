@@ -127,4 +127,4 @@ async def test_new_plan_or_step_never_gets_an_existing_id(
     else:
         made = [plan["planId"], (await agent.plan(1, name="Lakes"))["planId"]]
     assert len(set(made)) == 2
-    assert next(fresh, None) is None, "the id that is taken was tried"
+    assert next(fresh, None) is None, "the existing id was tried first"

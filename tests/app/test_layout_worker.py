@@ -90,7 +90,9 @@ async def test_large_maps_in_replies_and_pages_are_drawn_by_layout_worker(
         ):
             assert (await browser.get(page)).status_code == 200
     assert len(drawn) == 8
-    assert all(name.startswith("large maps") for name in drawn), "not on the event loop"
+    assert all(name.startswith("large maps") for name in drawn), (
+        "a map was drawn outside the worker threads"
+    )
 
 
 def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:

@@ -189,7 +189,7 @@ async def test_modification_without_action_or_with_several_actions_is_refused(
 
 
 async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, Body]:
-    """Return a plan and its claimed step; after the claim, `session` changed the instructions."""
+    """Return a plan and its claimed step; this session then changed the instructions."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="holder")
     change = {"action": "update_step_instructions", "stepId": taken["stepId"]}

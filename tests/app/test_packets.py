@@ -78,7 +78,7 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 async def test_context_parts_cut_to_fit_the_budget_can_be_fetched(
     agent: AgentClient, seed: int
 ) -> None:
-    random = Random(seed)  # noqa: S311 - a plan by chance, no secret
+    random = Random(seed)  # noqa: S311 - not for secrets
     plan, results = await make_random_plan(agent, random)
     last = await agent.take(plan)
     for tokens in (*BUDGETS, random.randint(500, 12_000)):

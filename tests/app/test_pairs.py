@@ -258,7 +258,7 @@ async def close_plan(agent: AgentClient, plan: Body) -> None:
         else:
             for step in (await agent.status(plan))["activeSteps"]:
                 await agent.submit(step)
-    pytest.fail("the plan does not come to an end")
+    pytest.fail("the plan did not end after 30 calls of get_next_step")
 
 
 async def test_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:

@@ -32,7 +32,7 @@ async def search_hits(agent: AgentClient, query: str, **more: object) -> list[Bo
 
 
 async def rows(world: OrgEnv, table: str) -> int:
-    counting = f"select count(*) from {table}"  # noqa: S608 - a table of ours
+    counting = f"select count(*) from {table}"  # noqa: S608 - name of a table
     (result,) = await world.database.read_org(world.agent.org_id, counting)
     return int(result[0][0])
 

@@ -98,7 +98,7 @@ async def make_run_of(place: ServerDatabase, dag: Dag, names: list[str], seed: i
         agent = world.agent
         await agent.call("add_dag", definition=write_definition(dag))
         run = await agent.run(dag.slug, names, input={"brief": "Go.", "items": ["x", "y"]})
-        crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
+        crew = Crew(world, run, Random(seed))  # noqa: S311 - not for secrets
         await crew.work()
         report = await agent.progress(run, detail=True)
         done = {
@@ -125,7 +125,7 @@ async def make_canceled_run_of(
         agent = world.agent
         await agent.call("add_dag", definition=write_definition(dag))
         run = await agent.run(dag.slug, names, input={"brief": "Go.", "items": ["x", "y"]})
-        crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
+        crew = Crew(world, run, Random(seed))  # noqa: S311 - not for secrets
         is_complete = await crew.work(calls)
         last = await agent.call("get_next_job", runId=run["runId"])
         cancel = {"runId": run["runId"], "reason": "no use"}

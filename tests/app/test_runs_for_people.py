@@ -108,7 +108,7 @@ async def test_list_documents_returns_only_the_latest_rendered_version(agent: Ag
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
     await agent.submit_documents(await agent.job(run), "# Two")
     (before,) = await documents_of(looking(agent), run["runId"])
-    assert before.version == 1, "what is not rendered cannot be read yet"
+    assert before.version == 1, "a version that is not rendered is not listed"
     await rendered(agent)
     (after,) = await documents_of(looking(agent), run["runId"])
     assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")

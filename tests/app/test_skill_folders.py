@@ -24,7 +24,7 @@ from waybook.app.skills.skill import Skill
 HEAD = {"name": "a-skill", "description": "Does it."}
 
 
-def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
+def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - any JSON
     """Return the text of a `SKILL.md` file with these fields at its top."""
     fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
     lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())

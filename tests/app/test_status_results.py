@@ -43,7 +43,7 @@ async def test_get_plan_status_returns_only_the_start_of_large_results(agent: Ag
     (rows,) = await RequestContext(services=agent.dispatcher.services, caller=agent.caller).read(
         statement
     )
-    assert {row[1] for row in rows} == {None}, "nothing is read that cannot be shown"
+    assert {row[1] for row in rows} == {None}, "results that are too large are not read"
     for detail, most in ((False, 48_000), (True, MAX_REPLY_BYTES)):
         status = await agent.call("get_plan_status", planId=plan["planId"], detail=detail)
         assert len(orjson.dumps(status)) <= most

@@ -13,7 +13,7 @@ from waybook.core.decision_context import Channel
 ZERO = {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0, "results": 0}
 
 
-async def counted(world: OrgEnv, agent: AgentClient, **options: Any) -> OrgUsage:  # noqa: ANN401 - as asked
+async def counted(world: OrgEnv, agent: AgentClient, **options: Any) -> OrgUsage:  # noqa: ANN401 - passed on
     caller = agent.acting_as("pat", Channel.CLI).caller
     return await count_usage(
         RequestContext(services=world.dispatcher.services, caller=caller), **options

@@ -42,7 +42,7 @@ def another_process(library: SearchCorpus) -> SearchCorpus:
     return replace(library, cache=VectorCache())
 
 
-async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
+async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - passed on
     """Return the ids that the semantic search finds, without the full-text search."""
     return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 

@@ -101,7 +101,7 @@ def make_stage_run(
     prior: Origins | None = None,
     items: ItemOrigins | None = None,
 ) -> StageRun:
-    """Return a stage run, by default with three models and as the first stage."""
+    """Return a stage of a run, by default the first stage, with three models."""
     origins = entry_origins(models) if prior is None else prior
     lists = sample_items(make_dag(stage)) if items is None else items
     graph = graph_of(stage.recipe)

@@ -34,7 +34,7 @@ def make_chain_of(count: int) -> Diagram:
 
 def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
     """Return a random diagram with many short edges; equal arguments give equal diagrams."""
-    chance = Random(count)  # noqa: S311 - nothing secret about it
+    chance = Random(count)  # noqa: S311 - not for secrets
     keys = [f"step-{number:04}" for number in range(count)]
     edges: set[tuple[str, str]] = set()
     while len(edges) < per_step * count:

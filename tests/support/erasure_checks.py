@@ -45,7 +45,7 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
             table: [
                 str(row[0])
                 for row in admin.execute(
-                    f"select t::text from {table} t where org_id = %s order by 1".encode(),  # noqa: S608 - ours
+                    f"select t::text from {table} t where org_id = %s order by 1".encode(),  # noqa: S608 - name of a table
                     (org_id,),
                 ).fetchall()
             ]

@@ -153,5 +153,5 @@ def make_everything_old(place: ServerDatabase, agent: AgentClient) -> None:
                 "canceled_at": "canceled_at = null, canceled_by = null, cancel_reason = null",
             }
             change = ", ".join(ends.get(c, f"{c} = {old}") for c in columns)
-            update = f"update {table} set {change} where org_id = %s"  # noqa: S608 - ours
+            update = f"update {table} set {change} where org_id = %s"  # noqa: S608 - names from above
             admin.execute(update.encode(), (agent.org_id,))

@@ -23,7 +23,7 @@ REACH = 40
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
     """Return a plan with just over half of its steps done; `tied` adds dependencies."""
-    chance = Random(steps)  # noqa: S311 - nothing secret about it
+    chance = Random(steps)  # noqa: S311 - not for secrets
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
     pairs = []
@@ -106,7 +106,7 @@ def make_output(number: int) -> Output:
 def _research(plan: Plan, number: int) -> Research:
     step_id = plan.steps[number % len(plan.steps)].id if plan.steps else None
     name = f"What the gauges of river {number} say"
-    return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3, 400)  # noqa: FBT003 - columns
+    return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3, 400)  # noqa: FBT003 - columns of a row
 
 
 def _happening(number: int) -> HistoryEntry:

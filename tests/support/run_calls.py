@@ -31,7 +31,7 @@ async def plan_map(agent: AgentClient) -> Body:
 
 
 async def start_run(agent: AgentClient) -> Body:
-    await agent.run()  # Otherwise, the returned call would also store the built-in definition.
+    await agent.run()  # Otherwise, the call would also store the built-in workflow definition.
     named = {"dagSlug": "deep-research", "name": "Lakes"}
     return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
 

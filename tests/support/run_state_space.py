@@ -183,7 +183,7 @@ def _work(
             yield partial(fail, attempt=this, retryable=True)
             yield partial(fail, attempt=this, retryable=False)
         done = Submission(documents=documents, attempt=this)
-        yield partial(submit_job, run, compiled_dag, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
+        yield partial(submit_job, run, compiled_dag, job, done, context, **before)  # type: ignore[arg-type]  # values of different types
     if job.part < bounds.parts:
         part = Submission(documents=TEXT, attempt=attempt, continues=True)
         yield partial(submit_job, run, compiled_dag, job, part, context, **before)  # type: ignore[arg-type]  # as above

@@ -65,7 +65,7 @@ class WebhookEnv:
 
 
 @asynccontextmanager
-async def make_webhook_env(  # noqa: PLR0913 - each has its own test
+async def make_webhook_env(  # noqa: PLR0913 - each argument is used by a test
     world: OrgEnv,
     url: str,
     *,
@@ -113,7 +113,7 @@ async def received_events(
 
 
 async def make_review(agent: AgentClient) -> Body:
-    """Create a plan that awaits a review. Notifications must not contain the step's result."""
+    """Create a plan with a review of a result, which notifications must not contain."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(
