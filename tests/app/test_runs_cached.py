@@ -46,7 +46,7 @@ def statements_sent() -> Iterator[list[str]]:
 
 @contextmanager
 def messages_sent() -> Iterator[list[int]]:
-    """Yield a list of how many SQL statements each message to the database in the block has."""
+    """Yield a list with the number of SQL statements of each message sent within the block."""
     sent, original = list[int](), DbConnection.send
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:

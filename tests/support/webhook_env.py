@@ -113,7 +113,7 @@ async def received_events(
 
 
 async def make_review(agent: AgentClient) -> Body:
-    """Create a plan with a review of a result, which notifications must not contain."""
+    """Create a plan with a review of a result; notifications must not contain the result."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(
