@@ -1,6 +1,6 @@
-"""Simulated chat client, which shows Waybook's chat apps in the official MCP bridge.
+"""Simulated chat client, which shows Waybook's map (an MCP App) with the official library.
 
-The apps call a real server.
+The map calls a real server.
 """
 
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: HTTP headers of the chat client's pages, which contain code of the bridge. This code needs more
-#: than Waybook's content security policy allows.
+#: HTTP headers of the chat client's pages, which contain code of the official library. This code
+#: needs more than Waybook's content security policy allows.
 HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
@@ -32,7 +32,7 @@ HOST_HEADERS: Final = {
 
 
 def packages() -> Path:
-    """Return the folder with the MCP bridge; skip the test if it cannot be installed."""
+    """Return the folder with the library for MCP Apps; skip the test if it cannot be installed."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:

@@ -27,7 +27,7 @@ async def hostile_pages(agent: AgentClient) -> list[str]:
 
 
 async def _plan(agent: AgentClient, text: str) -> list[str]:
-    """Create a plan, a review, research and an output, with hostile texts in all fields."""
+    """Create a plan, research and two reviews, with hostile texts in all fields; return URLs."""
     author = agent.acting_as(text[:150])
     steps = [
         {"stepType": "custom", "title": text[:180], "instructions": ALL, "stallMinutes": 5}

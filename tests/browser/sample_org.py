@@ -16,7 +16,7 @@ MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success 
 class SampleOrg:
     plan: Body
     run: Body
-    #: Job of the run that was completed last.
+    #: Last completed job of the run.
     job: Body
     #: Id of a rendered document of the run.
     document_id: str
@@ -96,7 +96,7 @@ async def _half_way(world: OrgEnv) -> tuple[Body, str]:
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
-    """Add calls of a fixed day to the tool-call log."""
+    """Add four calls from the last 18 minutes to the tool-call log."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),

@@ -1,4 +1,4 @@
-"""Hostile page on another port of the same machine, which cannot read or change anything."""
+"""Hostile page on another port of the same machine, which cannot read or change Waybook's data."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -134,7 +134,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Submit a forged form with the token in the planted cookie; return the answer's text."""
+    """Submit a forged form with the token of the planted cookie; return the reply's text."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

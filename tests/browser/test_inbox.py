@@ -95,7 +95,7 @@ def nothing(page: Page) -> Locator:
     return page.get_by_text("Nothing is waiting for you")
 
 
-# Tests of decisions on reviews with evidence.
+# Tests of decisions by keyboard, decisions on selected reviews, and reviews with a result.
 
 
 FIRST = "# Rivers\n\n| river | km |\n|---|---|\n| Nile | 6650 |\n| Amazon | 6400 |\n"
@@ -166,9 +166,7 @@ async def test_approving_selected_reviews_shows_an_outcome_for_each_review(
     assert (await agent.status(plans[1]))["status"] == "awaiting_review"
 
 
-async def test_inbox_with_review_evidence_is_accessible_and_links_documents(
-    page: Page, site: Site
-) -> None:
+async def test_inbox_with_results_is_accessible_and_links_documents(page: Page, site: Site) -> None:
     plan = await ask_about(site, "Rivers")
     await page.goto(f"{site.address}/inbox")
     await page.get_by_label("Feedback").fill("Take the farther source.")

@@ -1,4 +1,4 @@
-"""Map app in a simulated chat client, with the official bridge and a real server."""
+"""Waybook's map (an MCP App) in a simulated chat client, with a real server."""
 
 import json
 

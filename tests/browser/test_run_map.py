@@ -225,10 +225,12 @@ async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: 
     await expect(map_).to_be_focused()
     await expect(page.locator("#stage-1")).to_have_attribute("open", "")
     assert drawn
-    assert any(received), "only changed fragments travel"
+    assert any(received), "only changed fragments are sent"
 
 
-async def test_run_map_keeps_zoom_and_scroll_in_the_next_stage(page: Page, site: Site) -> None:
+async def test_run_map_keeps_zoom_and_scroll_when_the_next_stage_starts(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     run = await agent.run("dialectic", ["opus"], input="Build a lighthouse.")
     await page.goto(f"{site.address}/runs/{run['runId']}")

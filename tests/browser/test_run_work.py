@@ -27,7 +27,7 @@ async def pictures(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1280, "height": 900})
 
 
-async def test_run_page_of_four_models_shows_workers_and_cost(page: Page, site: Site) -> None:
+async def test_run_page_of_four_models_shows_sessions_and_cost(page: Page, site: Site) -> None:
     run = await make_busy_run(site.world)
     await page.goto(f"{site.address}/runs/{run['runId']}")
     top = page.locator(".facts")

@@ -80,7 +80,7 @@ async def test_command_palette_opens_by_header_link_and_fits_every_window(
         await expect(palette).to_be_hidden()
 
 
-async def test_command_palette_shows_only_options_for_the_last_typed_text(
+async def test_enter_in_command_palette_without_suggestions_opens_search_page(
     page: Page, site: Site
 ) -> None:
     await make_result(site.world.agent)

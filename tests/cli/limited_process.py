@@ -55,7 +55,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Send a valid request; return its result, and add other messages to `said`."""
+        """Send a valid request; return its result, and append earlier messages to `said`."""
         self.last_id += 1
         identity = f"sound {self.last_id}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -63,7 +63,7 @@ class Session:
         return (await self.hear(identity))["result"]
 
     async def hear(self, identity: str | int | None) -> dict[str, Any]:
-        """Return the response to the request with this id, and add other messages to `said`."""
+        """Return the response to the request with this id; append earlier messages to `said`."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()

@@ -45,9 +45,7 @@ def test_help_lists_every_command_and_each_command_has_help() -> None:
         ("waybook.cli.commands.snapshots", "rich asyncio pydantic mcp psycopg"),
     ],
 )
-def test_importing_a_cli_module_does_not_import_listed_slow_modules(
-    imported: str, spared: str
-) -> None:
+def test_importing_a_cli_module_does_not_import_slow_modules(imported: str, spared: str) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""

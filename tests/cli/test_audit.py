@@ -1,4 +1,4 @@
-"""`waybook audit`, `backup` and `restore`, and the detection of every kind of tampering."""
+"""`waybook audit`, `backup` and `restore`, and the detection of changed entries and rows."""
 
 import json
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Ite
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
-def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
+def test_audit_verify_reports_a_changed_entry_or_row(
     terminal: Terminal, attachment: Attachment, worked_on: str, how: str
 ) -> None:
     there, back, broken, message = TAMPERINGS[how]

@@ -1,4 +1,4 @@
-"""`waybook mcp`, `waybook serve` and the Python client as processes, and the Python API."""
+"""`waybook mcp` and `waybook serve` as processes, the Python client, and the Python API."""
 
 import ast
 import asyncio
@@ -39,7 +39,7 @@ def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Termin
         asyncio.run(work(address))
 
 
-#: Program that runs the command line, and ends itself by SIGTERM with the first output.
+#: Program that runs the command line, and sends SIGTERM to itself after the first output.
 SIGNALED_AT_FIRST_OUTPUT = """
 import os, signal, sys
 from waybook.cli.app import main

@@ -62,7 +62,7 @@ def test_connect_writes_config_that_starts_a_working_server(
 
 
 def place_setting(home: Path, name: str, value: str) -> None:
-    """Write a setting to the configuration file that the server of the client reads."""
+    """Write a setting to the configuration file of the server that the client starts."""
     file = home / ".config" / "waybook" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(f"{name} = {json.dumps(value)}\n")

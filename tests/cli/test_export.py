@@ -286,7 +286,7 @@ def test_export_of_unknown_plan_or_run_is_refused(terminal: Terminal) -> None:
     assert "no plan or run matches “no such thing”" in refused.stderr
 
 
-def test_importing_an_export_requires_administrator(terminal: Terminal, plan_id: str) -> None:
+def test_importing_an_export_requires_the_admin_scope(terminal: Terminal, plan_id: str) -> None:
     async def act(here: AppSession) -> None:
         text = b"".join([part async for part in export_json(here.call, rows)])
         call = replace(here.call, caller=replace(here.call.caller, scopes=WITHOUT_ADMIN))

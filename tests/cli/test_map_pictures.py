@@ -40,7 +40,7 @@ def run(*words: str, typed: object = None) -> Result:
 
 
 def statuses(svg: str) -> dict[str, str]:
-    root = ET.fromstring(svg)  # noqa: S314 - we wrote it
+    root = ET.fromstring(svg)  # noqa: S314 - the test created it
     steps = [element.attrib for element in root.iter() if element.get("class") == "step"]
     return {step["data-step"]: step["data-status"] for step in steps}
 

@@ -102,7 +102,7 @@ def test_doctor_command_fails_for_invalid_trusted_proxies_setting(
     assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
 
 
-def test_commands_print_the_grant_that_the_database_user_lacks(
+def test_commands_print_the_grant_that_the_database_role_lacks(
     terminal: Terminal, attachment: Attachment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal.say("migrate")

@@ -107,7 +107,7 @@ async def test_server_start_warns_if_owner_bypasses_row_level_security(
     assert "row-level security does not apply to it" in message
 
 
-def test_org_erase_by_rls_exempt_owner_spares_other_orgs(
+def test_org_erase_spares_other_orgs_if_owner_bypasses_row_security(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     for slug in ("acme", "other"):

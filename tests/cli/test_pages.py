@@ -30,7 +30,7 @@ from waybook.settings import Settings
 
 @pytest.fixture
 def data_dir(attachment: Attachment) -> Iterator[Path]:
-    """Yield a data directory whose dashboard no process serves."""
+    """Yield a data directory for which no process serves a dashboard."""
     control_dir = ControlDirectory(attachment.data_dir)
     control_dir.pages_record.unlink(missing_ok=True)
     yield attachment.data_dir

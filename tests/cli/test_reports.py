@@ -56,7 +56,7 @@ def make_cycle() -> Body:
 )
 def test_report_and_map_commands_print_one_json_line_without_terminal(
     command: str,
-    door: Any,  # noqa: ANN401 - any fixture of a door
+    door: Any,  # noqa: ANN401 - one of two functions
 ) -> None:
     for flags in ([], ["--json"]):
         result = run(command, "-", *flags, typed=SNAPSHOT)
@@ -159,7 +159,7 @@ def test_report_command_shows_progress_of_stages_at_terminal() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
+def test_map_command_prints_steps_and_expected_number_of_jobs() -> None:
     shown = run("map", "-", typed=SNAPSHOT).stdout
     assert "thesis  2 steps, 4 jobs" in shown
     assert "root" in shown

@@ -92,7 +92,7 @@ def test_review_stays_open_if_rejection_is_not_confirmed_at_prompt(
     assert status_of(terminal, plan_id) == "awaiting_review"
 
 
-# Tests of reviews as MCP tasks. Each request starts a new server process.
+# Tests of reviews as MCP tasks. Each client starts a server process of its own.
 
 
 PLAN = {

@@ -91,7 +91,7 @@ def test_run_command_prints_stages_and_steps(terminal: Terminal, half: str) -> N
     assert "1 of 7 steps, 1 failed" in output
     assert "4 of 9 jobs, 1 failed" in output
     assert "ada" in output
-    assert "13 steps" in output, "what has not begun is on the map"
+    assert "13 steps" in output, "stages that have not started are listed too"
     assert "retry_failed" in output
     assert "Move the reports to a queue." in output
 

@@ -91,7 +91,7 @@ async def as_forms() -> list[BombReply]:
             await read_form(request)
         except WaybookError as error:
             return PlainTextResponse(error.message, 403)
-        raise AssertionError("no bomb has the token")
+        raise AssertionError("the server accepted a costly form without its CSRF token")
 
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)

@@ -16,7 +16,9 @@ CALLS = Metric(name="waybook_calls_total", value=3)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "conformance: judged by the protocol's own suite (Node)")
+    config.addinivalue_line(
+        "markers", "conformance: runs the official MCP suite or schema validators"
+    )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

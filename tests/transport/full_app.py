@@ -88,7 +88,7 @@ def routes_of(app: ASGIApp) -> list[Route]:
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:
-    """Create records; return their ids by the name of the URL parameter."""
+    """Create sample records; return the value of each URL parameter by the parameter's name."""
     plan = await agent.plan()
     job = await make_gathering(agent)
     of_stage = {"stage_secret": await make_feedback_link(agent)}

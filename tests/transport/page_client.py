@@ -39,7 +39,7 @@ def make_browser(
     )
 
 
-#: Fields of the confirmation page that the page with the original form does not have.
+#: Form fields of the page that asks for confirmation, which the page before it does not have.
 CONFIRMATION_FIELDS = {"confirmed", "key", "step"}
 
 

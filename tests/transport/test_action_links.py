@@ -32,7 +32,7 @@ Make = Callable[[AgentClient], Awaitable[Body]]
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Webhook message with action links, and a browser in which no user has signed in."""
+    """Webhook message with links to decide or give feedback, and a browser without sign-in."""
 
     env: WebhookEnv
     #: Reply to the call that caused the message.
@@ -173,7 +173,9 @@ async def test_review_link_returns_410_after_expiry(world: OrgEnv) -> None:
         assert await linked.decision() == (None, None)
 
 
-async def test_review_link_with_wrong_secret_returns_404_and_then_429(world: OrgEnv) -> None:
+async def test_review_link_with_wrong_secret_returns_404_then_429_if_repeated(
+    world: OrgEnv,
+) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         other = secret[:-1] + ("A" if secret[-1] != "A" else "Q")
@@ -259,7 +261,7 @@ async def test_opening_a_feedback_link_changes_nothing(world: OrgEnv) -> None:
     assert "noindex" in reply.headers["x-robots-tag"]
 
 
-async def test_posting_a_feedback_link_starts_the_next_stage_once(world: OrgEnv) -> None:
+async def test_feedback_sent_through_a_link_starts_the_next_stage_once(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         path = linked.path("feedback")
         token = await linked.token(path)

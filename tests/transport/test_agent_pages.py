@@ -1,4 +1,4 @@
-"""Pages of agents and costs, and links to agents in the audit."""
+"""Dashboard pages about agents and costs, and links to agents on the audit page."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ USAGE = {"inputTokens": 900, "outputTokens": 100, "costUsd": 0.25, "model": "m"}
 
 
 def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:
-    """Return an agent of this user, whose MCP client has the name `client`."""
+    """Return an agent that acts as `user`, and whose MCP client has the name `client`."""
     return AgentClient(agent.dispatcher, replace(agent.caller, client=client, user=user))
 
 

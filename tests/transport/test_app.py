@@ -209,7 +209,7 @@ async def test_chunked_body_over_limit_returns_413_on_every_route(
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
-async def test_huge_content_length_returns_413_before_reading(address: str) -> None:
+async def test_huge_content_length_returns_413_before_the_body_is_read(address: str) -> None:
     head = (
         f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_DRAINED_BYTES + 1}\r\n\r\n"
     )

@@ -101,7 +101,7 @@ async def test_response_with_text_content_is_compressed(kind: str) -> None:
     ],
     ids=["small", "picture", "events", "encoded", "no-transform", "not modified"],
 )
-async def test_short_or_already_compressed_response_is_sent_unchanged(response: Response) -> None:
+async def test_response_unsuitable_for_compression_is_sent_unchanged(response: Response) -> None:
     sent = await messages_of(response)
     assert body_in(sent) == response.body
     assert headers_in(sent).get("content-encoding") in {None, "br"}

@@ -1,4 +1,4 @@
-"""The plugins' stop hook reads conversation files that a real server has written."""
+"""Stop hook of the plugins, which uses files that the server writes about a conversation."""
 
 import json
 import os

@@ -65,7 +65,7 @@ def _as_described(path: str) -> str:
 
 
 async def sample_paths(agent: AgentClient) -> dict[str, str]:
-    """Create records; return their ids by the name of the URL parameter."""
+    """Create sample records; return the value of each URL parameter by the parameter's name."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), "# Found")
     await render_all(agent)
@@ -130,7 +130,7 @@ async def test_recorded_fuzzer_requests_get_documented_responses(alone: OrgEnv) 
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
-def test_recorded_fuzzer_requests_include_every_route_within_size_limit() -> None:
+def test_recorded_fuzzer_requests_cover_all_routes_in_a_small_file() -> None:
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}

@@ -184,7 +184,7 @@ def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
-def test_request_checks_depend_only_on_the_listed_headers(
+def test_header_checks_ignore_headers_that_are_not_in_checked_headers(
     headers: list[tuple[bytes, bytes]], method: str
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")

@@ -1,4 +1,4 @@
-"""Limit on failed credentials per client address; the limit never blocks valid credentials."""
+"""Limit on failed credentials per client address; recently valid credentials are exempt."""
 
 import asyncio
 import contextlib
@@ -214,7 +214,7 @@ async def test_delay_after_failed_credentials_grows_up_to_a_maximum() -> None:
     assert not limit._delays.total()
 
 
-# Tests of failed credentials at the auth gate.
+# Tests of failed credentials in HTTP requests, which `AuthGate` checks.
 
 
 class CountedLookups:

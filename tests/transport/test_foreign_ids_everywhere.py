@@ -112,7 +112,7 @@ class Visit:
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Send the request with this id; return the reply without the id and the varying parts."""
+        """Send the request with this id; return the reply without ids, keys, tokens and times."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -168,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """For each route, return a kind of foreign record that the route reveals to exist, or None."""
+    """For each route, return a kind of another org's records that it reveals to exist, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {
@@ -182,7 +182,7 @@ async def revealed_kinds(
 async def revealed_kind(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
-    """Return the first kind of foreign record whose existence the answers reveal, or None."""
+    """Return the first kind of another org's records that the replies reveal to exist, or None."""
     for visit in requests:
         expected = {
             has_id: await visit.complete(client, new_id() if has_id else new_uuid())
@@ -251,7 +251,7 @@ SOME = ("plan", "running step", "running job", "artifact")
 
 @dataclass
 class Caller:
-    """MCP client with the methods of `AgentClient`."""
+    """MCP client with the method `ask` of `AgentClient`."""
 
     client: Client
 
@@ -262,7 +262,7 @@ class Caller:
         return Answer(json.loads(block.text), is_error=result.is_error)
 
 
-async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
+async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - the result of any client method
     """Return the reply or the error as text, with `ID` in place of the id."""
     try:
         return str(await reading).replace(row_id, "ID")

@@ -40,7 +40,7 @@ async def test_client_of_every_protocol_version_makes_concurrent_calls(
 EVERY_HANDSHAKE = pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 
 
-async def test_protocol_library_supports_documented_protocol_versions() -> None:
+async def test_mcp_library_supports_the_documented_protocol_versions() -> None:
     assert [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS] == [
         "2024-11-05",
         "2025-03-26",

@@ -50,7 +50,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     assert "Is this <strong>right</strong>?" in text
     assert "Are &lt;these&gt; all?" in text
     assert "6650" in text
-    assert text.count('<details class="text" open') == 1, "what is long is folded"
+    assert text.count('<details class="text" open') == 1, "the long result is folded"
     assert "<script>alert" not in text
     assert "Next door" not in text
     assert 'title="2 waiting for you"' in text
@@ -277,7 +277,7 @@ async def test_opening_the_page_of_bulk_decisions_approves_no_review(
     assert (await agent.status(review["plan"]))["status"] == "awaiting_review"
 
 
-# Tests of the evidence on a review card.
+# Tests of review cards: feedback, comparison with the previous attempt, links and documents.
 
 
 async def request_review(agent: AgentClient, plan: Body, result: object) -> Body:

@@ -52,7 +52,7 @@ async def stored(world: OrgEnv) -> dict[str, str]:
     return everything_stored(world.place)
 
 
-# Tests of which tokens are accepted.
+# Tests of the acceptance of tokens.
 
 
 async def test_invalid_issuer_token_returns_401_without_writes(
@@ -85,7 +85,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
                     assert reply.status_code == 401, kind
                     assert f'resource_metadata="{where}{METADATA}/mcp"' in challenge
                     assert 'error="invalid_token"' in challenge, kind
-                    assert reply.json() == Unauthenticated().as_json(), "why is for the log alone"
+                    assert reply.json() == Unauthenticated().as_json(), "the log has the reason"
             assert await stored(world) == before
 
 

@@ -1,4 +1,4 @@
-"""The JSON-RPC parser agrees with the MCP library, and replies are compact JSON."""
+"""The JSON-RPC parser rejects what the MCP library rejects, and replies are compact JSON."""
 
 import json
 

@@ -29,7 +29,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the position and the topics of the next event; skip keep-alive messages."""
+        """Return the position of the next event and its topics, such as `plans`; skip beats."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")
@@ -111,7 +111,7 @@ async def test_live_streams_over_limit_are_rejected_until_another_stream_closes(
                 assert second.complete.status_code == status
                 assert second.complete.headers["retry-after"] == "30"
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while world.dispatcher.bus.subscribed_orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
+            while world.dispatcher.bus.subscribed_orgs():  # noqa: ASYNC110 - no event reports a closed stream
                 await asyncio.sleep(0)
         async with streamed(site) as stream:
             assert stream.complete.status_code == 200

@@ -32,7 +32,7 @@ RANDOM_CALLS = 400
 
 
 def faults(value: object, offered: Collection[str]) -> Iterator[str]:
-    """Yield the tools in a reply that the client cannot list, and the unknown arguments."""
+    """Yield each tool in a reply that is not in `offered`, and each unknown argument."""
     if isinstance(value, str):
         yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
     elif isinstance(value, list):
@@ -111,7 +111,7 @@ async def test_instructions_prompts_and_resources_mention_only_listed_tools(
         await agent.run()
 
 
-async def test_tools_for_runs_are_listed_once_a_workflow_exists(agent: AgentClient) -> None:
+async def test_tools_for_runs_are_listed_after_a_workflow_was_added(agent: AgentClient) -> None:
     offered, _ = await listed_tools(agent, "auto")
     assert {"get_next_step", "store_research"} <= offered
     assert "get_next_job" not in offered

@@ -1,4 +1,4 @@
-"""Front page: its sections and buttons, and the summary since the reader's last visit."""
+"""Front page: its sections and forms, and the summary of events since the last visit."""
 
 import re
 
@@ -132,7 +132,7 @@ async def test_trouble_section_lists_failed_plans_but_not_canceled_plans(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
 
 
-async def test_overview_marks_a_job_that_failed_in_the_last_attempt(
+async def test_overview_marks_a_failed_job_that_has_no_retries_left(
     browser: Browser, world: OrgEnv
 ) -> None:
     run = await world.agent.run(name="Deep rivers")
@@ -286,7 +286,7 @@ async def test_front_page_summarizes_activity_since_the_last_visit(
         assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
 
 
-async def test_front_page_has_no_summary_after_absence_without_events(
+async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
     browser: Browser, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)

@@ -78,8 +78,8 @@ async def test_page_sends_the_same_number_of_queries_for_more_data(
     for _ in range(5):
         await make_little_more(agent)
     assert await costs() == little
-    # The health page also queries pending notifications and quarantined passages. Pages with audit
-    # entries also query the names that the entries mention.
+    # The health page also queries pending notifications, and passages that are left out of the
+    # search index. Pages with audit entries also query the names that the entries mention.
     listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 3)
     more = {"/health": 4, "/agents/ann": 3, **listed}
     assert {page: len(counts) for page, counts in little.items()} == {
@@ -145,7 +145,7 @@ async def explained(world: OrgEnv, statement: Statement) -> str:
 # Tests of queries about agents.
 
 
-#: SQL that inserts a year of work into an org with 200 agents and 2,000 plans.
+#: SQL that inserts 4,000 agents, a year of work by 200 of them, and 2,000 plans.
 ROWS = """
 insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
 select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',
@@ -236,9 +236,9 @@ def crowded(world: OrgEnv) -> OrgEnv:
 
 
 def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
-    """Return the query plan that PostgreSQL chooses for the serving role without sequential scans.
+    """Return the query plan that PostgreSQL chooses for the server's role without table scans.
 
-    The table contains only rows of one org, so PostgreSQL might otherwise choose a sequential scan.
+    The table has only rows of one org, so PostgreSQL might otherwise scan the whole table.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

@@ -160,10 +160,10 @@ async def test_run_page_of_500_steps_stays_within_size_limits(site: Site, world:
         assert await tab.refresh() <= MAX_CHANGE_BYTES
         assert {"run-status", "lane-0", "run-events"} <= {*tab.fragments}
         seen |= {*tab.fragments}
-    assert any(name.startswith("box-") for name in seen), "boxes travel one by one"
+    assert any(name.startswith("box-") for name in seen), "boxes are sent one by one"
     world.clock.advance(minutes=1)
     await tab.refresh()
-    assert tab.fragments == [], "an update without news has no fragments, whatever the time"
+    assert tab.fragments == [], "an update without changes has no fragments"
 
 
 async def test_update_of_full_front_page_sends_only_changes(site: Site, world: OrgEnv) -> None:

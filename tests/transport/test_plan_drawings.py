@@ -60,7 +60,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     assert nodes_in(html) <= MAX_NODES
 
 
-def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
+def test_plan_map_draws_5000_steps_with_equal_dependencies_as_one_box() -> None:
     plan = make_large_plan(5_000)
     first = plan.steps[0].id
     star = plan._replace(
@@ -218,7 +218,7 @@ def test_request_with_a_known_page_version_gets_only_changed_fragments(
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_changed_text_outside_of_fragments_sends_the_complete_page_part(
+def test_change_other_than_text_in_a_fragment_sends_the_complete_part(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"}))[0])

@@ -128,7 +128,7 @@ async def test_step_form_without_edits_leaves_conditions_unchanged(
     assert unescape(again[1]) == text
 
 
-async def test_plan_page_shows_forecast_once_five_steps_are_done(
+async def test_plan_page_shows_forecast_after_five_steps_are_done(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent, plan = world.agent, await world.agent.plan(8)

@@ -259,7 +259,7 @@ async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
 
 
 async def worked_plan(world: OrgEnv) -> Body:
-    """Complete a step of a plan, remove a step and add a step, five minutes apart."""
+    """Complete a step of a new plan; five minutes later, remove a step and add a step."""
     agent = world.agent
     plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
     taken = await agent.take(plan, sessionId="night")

@@ -54,7 +54,7 @@ async def test_plan_page_with_stalled_step_shows_advice_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_page_of_canceled_plan_shows_reason_without_error_band(
+async def test_page_of_canceled_plan_shows_the_reason_in_a_plain_card(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -134,7 +134,7 @@ async def test_page_of_a_large_plan_is_paginated(browser: Browser, agent: AgentC
 
 
 async def make_branching_plan(agent: AgentClient) -> Body:
-    """Create a plan of six steps with one condition for each kind of action."""
+    """Create a plan of six steps, with conditions that skip steps, fail the plan or add a step."""
     skip = {"afterStepOrder": 2, "ifTrueAction": "skip_to"}
     fail = {"afterStepOrder": 3, "ifTrueAction": "fail", "actionParams": {"reason": "no <b>"}}
     more = {"afterStepOrder": 5, "ifTrueAction": "add_steps"}
@@ -241,7 +241,7 @@ async def orders(agent: AgentClient, plan: Body) -> list[int]:
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 
 
-async def test_step_page_shows_step_details(
+async def test_step_page_shows_result_review_conditions_research_and_usage(
     browser: Browser, world: OrgEnv, agent: AgentClient
 ) -> None:
     steps = [make_step("Look it up.", title="Look"), make_step("Weigh it.", dependsOn=[1])]
@@ -343,7 +343,7 @@ async def test_step_page_forms_apply_every_kind_of_modification(
     assert "attempt 2" in visible_text(await step_page(browser, plan, 2))
 
 
-async def test_step_page_shows_why_an_action_is_unavailable(
+async def test_step_page_shows_the_reason_an_action_is_unavailable(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

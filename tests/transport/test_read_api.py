@@ -188,7 +188,7 @@ def make_document(**more: str) -> ReadableDocument:
         html="<h1>Text</h1>",
         made_from=[],
     )
-    return replace(document, **more)  # type: ignore[arg-type]  # texts, all of them
+    return replace(document, **more)  # type: ignore[arg-type]  # all values are texts
 
 
 # Tests of the outputs of plans.
@@ -209,7 +209,7 @@ def make_output(**more: object) -> ReadableOutput:
         content="# Rivers",
         file_name="Rivers.v1.md",
     )
-    return replace(output, **more)  # type: ignore[arg-type]  # names are its own
+    return replace(output, **more)  # type: ignore[arg-type]  # the names are fields of the class
 
 
 async def deliver(agent: AgentClient, plan: Body, **more: str) -> Body:

@@ -236,7 +236,7 @@ def test_escaped_csv_cell_never_starts_with_a_formula_prefix(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
-def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[str]) -> None:
+def test_long_audit_entry_counts_omitted_changes_and_characters(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
     entry = Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)
     context = WriteContext(NOON, Actor("ann", Channel.MCP, None))

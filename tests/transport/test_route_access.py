@@ -38,8 +38,8 @@ OTHER_HOSTS = [
     *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
     *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
 ]
-#: Values of the `Origin` header that are allowed for localhost:8750; the first request has no such
-#: header.
+#: Lists of `Origin` headers that are allowed in requests to localhost:8750; the first list is
+#: empty.
 OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
 OTHER_ORIGINS = [
     *(

@@ -49,7 +49,9 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
     assert "No matching runs" in (await browser.get("/runs?dag=other")).text
 
 
-async def test_run_list_filtered_by_state_contains_only_that_state(agent: AgentClient) -> None:
+async def test_run_list_filtered_by_state_contains_only_runs_in_the_state(
+    agent: AgentClient,
+) -> None:
     await make_worked_run(agent, "waits")
     failing = await agent.run(name="fails")
     job = await agent.job(failing)
@@ -114,7 +116,9 @@ async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     return run, job
 
 
-async def test_run_page_shows_why_a_job_failed(browser: Browser, agent: AgentClient) -> None:
+async def test_run_page_shows_the_error_of_a_failed_job_until_the_retry(
+    browser: Browser, agent: AgentClient
+) -> None:
     run, job = await make_failed_run(agent)
     address = f"/runs/{run['runId']}"
     page = main_text(await browser.get(address))
@@ -125,7 +129,7 @@ async def test_run_page_shows_why_a_job_failed(browser: Browser, agent: AgentCli
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
-async def test_regenerating_on_the_run_page_creates_a_job(
+async def test_regenerating_a_document_on_the_dashboard_creates_a_job(
     browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -209,7 +213,7 @@ MAX_NODES = 3_000
 
 
 def make_long_stage(number: int) -> Body:
-    """Return a stage whose steps form a chain, in the format that users write."""
+    """Return the definition of a stage whose steps form a chain."""
     keys = [f"s{number}_{n:03}" for n in range(STEPS_PER_STAGE)]
     kind = {"jobType": "EXECUTE", "granularityStrategy": "all_to_one"}
     steps = [{"stepKey": key, **kind, "name": f"Part {key}"} for key in keys]
@@ -261,7 +265,7 @@ FORM = {"name": "Rivers of Asia", "models": "opus\ngpt\n", "input:question": "Wh
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:
-    """Complete this many runs of the workflow, each in more time than the one before."""
+    """Complete `count` runs of `deep-research`, each of which takes longer than the one before."""
     agent = world.agent
     usage = {"inputTokens": 10, "outputTokens": 1, "costUsd": 0.5, "model": "a"}
     first, *_, last = stages = builtin_dags()["deep-research"].order
@@ -391,7 +395,7 @@ async def test_run_page_shows_the_forecast_of_an_open_run(browser: Browser, worl
     assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
 
 
-async def test_forecast_without_earlier_runs_uses_pace_of_current_run(
+async def test_forecast_without_earlier_runs_uses_finished_jobs_of_the_run(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run(models="abcdef")

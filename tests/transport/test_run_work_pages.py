@@ -39,7 +39,7 @@ async def test_run_page_links_to_page_of_every_step(browser: Browser, agent: Age
         assert f"<h1>{step} " in shown.text
 
 
-async def test_form_on_failed_step_page_retries_only_that_step(
+async def test_retry_form_on_a_step_page_retries_only_the_jobs_of_the_step(
     browser: Browser, agent: AgentClient
 ) -> None:
     steps = (make_recipe_step("left", "all_to_one"), make_recipe_step("right", "all_to_one"))
@@ -105,7 +105,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_returns_404_for_jobs_of_other_runs(
+async def test_job_or_step_of_another_run_or_org_returns_404(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
@@ -257,7 +257,7 @@ async def test_document_page_marks_lines_that_differ_from_the_other_document(
     assert sides.index("The end.") < sides.index("Better.")
 
 
-async def test_document_page_refuses_unrelated_documents_and_other_orgs(
+async def test_document_of_another_run_or_org_is_neither_shown_nor_compared(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)
@@ -313,7 +313,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
         page = await browser.get(f"{path}?{query}")
         return re.findall(r'data-item href="[^"]+">(\w)</a>', page.text)
 
-    assert sorted(await listed("")) == ["a", "a", "b", "c"], "one is the rendering"
+    assert sorted(await listed("")) == ["a", "a", "b", "c"], "one job renders the document"
     assert await listed("model=b") == ["b"]
     assert await listed("state=failed") == ["b"]
     assert await listed("state=open&stage=work") == ["c"]
@@ -322,7 +322,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     assert len(re.findall(r"<rect [^>]*data-status=\"(?:completed|failed)\"", page.text)) == 2
 
 
-async def test_stage_page_lists_steps_by_model_with_documents(
+async def test_stage_page_lists_the_documents_of_each_step_by_model(
     browser: Browser, agent: AgentClient
 ) -> None:
     run = await make_versions(agent)

@@ -83,7 +83,7 @@ class Sender:
 
 
 def canary_url(sender: Sender, place: ServerDatabase) -> str:
-    """Create a database user with a secret password; return a URL to connect as this user."""
+    """Create a database role with a secret password; return a URL to connect with this role."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
     password = sender.remember("password of the database", f"s3cret/{unguessable()}")

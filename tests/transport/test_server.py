@@ -75,7 +75,7 @@ async def test_mcp_lists_are_available_before_the_database_is_ready(era: Era) ->
 
 
 @BOTH_ERAS
-async def test_tool_call_returns_an_error_when_the_dispatcher_is_unavailable(era: Era) -> None:
+async def test_tool_call_returns_an_error_if_the_database_does_not_start(era: Era) -> None:
     async def shut() -> RecordingDispatcher:
         raise Unavailable("The database does not start.", path="data")
 

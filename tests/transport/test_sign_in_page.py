@@ -71,7 +71,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
 # Tests of sign-in with a token.
 
 
-async def test_page_without_session_redirects_to_sign_in_and_back(
+async def test_page_requested_before_sign_in_redirects_to_sign_in_and_back(
     browser: Browser, given: IssuedToken
 ) -> None:
     led = await browser.get("/plans/1?as=2")
@@ -150,7 +150,7 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_sign_in_with_wrong_form_token_creates_no_session(
+async def test_sign_in_with_wrong_form_token_creates_no_web_session(
     browser: Browser, given: IssuedToken
 ) -> None:
     """Without the check, a page of another site could sign users in to an attacker's account."""
@@ -160,7 +160,7 @@ async def test_sign_in_with_wrong_form_token_creates_no_session(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_second_sign_in_ends_the_old_session(
+async def test_second_sign_in_ends_the_old_web_session(
     team: Team, browser: Browser, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
@@ -176,7 +176,7 @@ async def test_second_sign_in_ends_the_old_session(
         assert (await thief.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_sign_out_with_form_token_ends_session(
+async def test_sign_out_with_form_token_ends_the_web_session(
     team: Team, browser: Browser, given: IssuedToken
 ) -> None:
     await sign_in(browser, given.secret)
@@ -317,7 +317,7 @@ async def back_from(address: str) -> str:
     return f"{where.path}?{where.query}"
 
 
-async def test_oidc_sign_in_creates_session_and_uses_pkce(team: Team, browser: Browser) -> None:
+async def test_oidc_sign_in_creates_web_session_and_uses_pkce(team: Team, browser: Browser) -> None:
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
     back = await sign_in_at_issuer(browser)
     assert back.status_code == 200

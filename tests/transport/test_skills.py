@@ -100,7 +100,7 @@ async def test_skill_resource_has_the_listed_size_and_digest(era: Era) -> None:
                 assert len(content) == resource["size"]
                 assert f"sha256:{sha256(content).hexdigest()}" == resource["digest"]
             (read,) = (await client.read_resource(skill["uri"])).contents
-            head = yaml.load(bytes_of(read).split(b"---")[1], yaml.BaseLoader)  # noqa: S506 - it makes but texts
+            head = yaml.load(bytes_of(read).split(b"---")[1], yaml.BaseLoader)  # noqa: S506 - this loader creates only texts
             assert head == skill["frontmatter"]
             assert read.mime_type == "text/markdown"
 
@@ -192,7 +192,7 @@ async def test_skills_are_listed_as_resources_only_if_profile_has_skills() -> No
     assert (unread.value.code, unknown.value.code) == (-32602, -32601)
 
 
-async def test_list_of_skills_returns_an_error_if_services_are_unavailable() -> None:
+async def test_list_of_skills_returns_an_error_if_database_is_unavailable() -> None:
     async def shut() -> RecordingDispatcher:
         raise Unavailable
 

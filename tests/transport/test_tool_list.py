@@ -1,4 +1,4 @@
-"""The published list of tools: its profiles, schemas and descriptions, and the map app."""
+"""The published list of tools: its profiles, schemas and descriptions, and the map for chats."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -187,7 +187,7 @@ def test_tool_argument_description_states_the_purpose_of_the_argument(
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("extensions", [[], [Apps()]])
-async def test_map_tool_is_listed_only_to_clients_that_declare_apps(
+async def test_map_tool_is_listed_only_to_clients_with_apps_extension(
     mode: ConnectMode, extensions: list[ClientExtension]
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
@@ -198,7 +198,7 @@ async def test_map_tool_is_listed_only_to_clients_that_declare_apps(
 
 
 @pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
-async def test_older_client_over_http_gets_map_tool_only_with_apps(
+async def test_older_http_client_without_apps_extension_gets_no_map_tool(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
@@ -262,7 +262,7 @@ def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
     assert refusal.value.details == {"profiles": ["auto", "research", "runs", "all"]}
 
 
-#: Names in the instructions for agents that are statuses of replies and not tools.
+#: Words in the instructions for agents that look like names of tools, but are statuses of replies.
 STATUSES = {
     *("plan_complete", "awaiting_review", "run_complete", "awaiting_feedback"),
     *("stage_failed", "nothing_ready"),
@@ -291,7 +291,7 @@ async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None
     assert plans | runs >= ALWAYS_LOADED
 
 
-# Tests of the map app.
+# Tests of the map that clients show in the chat (an MCP App).
 
 
 MAX_BYTES = 10_000

@@ -1,8 +1,8 @@
-// A chat as small as one can be: a client of our server, and the official bridge to the app.
+// A minimal chat: a client of Waybook's server, and the official library that connects the app.
 import {Client, StreamableHTTPClientTransport} from "@modelcontextprotocol/client";
 import {AppBridge, PostMessageTransport, getToolUiResourceUri, isToolVisibilityAppOnly} from "@modelcontextprotocol/ext-apps/app-bridge";
 
-// What the extension prescribes where a resource names no policy of its own.
+// Content security policy that the MCP Apps extension prescribes for resources without a policy.
 const POLICY = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
   "img-src 'self' data:; media-src 'self' data:; connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'self'";
 
@@ -18,7 +18,7 @@ async function chat(toolName, args, theme) {
   const {contents: [resource]} = await client.readResource({uri: getToolUiResourceUri(tool)});
 
   const bridge = new AppBridge(client, {name: "a chat", version: "0"}, {serverTools: {}, message: {text: {}}}, {hostContext: {theme}});
-  // What is for models alone must not be called by an app.
+  // An app must not call a tool that is only for models.
   const forApps = new Set(tools.filter(one => one._meta?.ui?.visibility?.includes("app") ?? true).map(one => one.name));
   bridge.oncalltool = params => {
     heard.calls.push(params.name);

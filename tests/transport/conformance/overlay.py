@@ -100,7 +100,7 @@ def lay_over(server: ToolServer) -> ToolServer:
 
 
 def review_task_tools(server: Server[None]) -> None:
-    """Let the server handle calls of the suite's task tools as requests for a review."""
+    """Let the server handle a call of a tool in `TASK_TOOLS` as a request for a review."""
     own = server.get_request_handler("tools/call")
     assert own is not None
 
@@ -132,7 +132,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append these items to a list of the server, such as the list of tools."""
+    """Append `extra` to a list that the server returns, such as the list of tools."""
     own = server.get_request_handler(method)
     assert own is not None
 

@@ -1,4 +1,4 @@
-"""The official conformance suite tests both versions of MCP that Waybook supports."""
+"""The server passes the official conformance suite in both supported versions of MCP."""
 
 from collections.abc import Mapping
 from pathlib import Path

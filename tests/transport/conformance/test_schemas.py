@@ -14,7 +14,7 @@ from waybook.transport.mcp.tools import FILE, published_tools
 
 
 def refused_schemas(tools: Path) -> dict[str, str]:
-    """Return the errors about each tool's schema by the validators ajv (strict mode) and zod."""
+    """Return the error of ajv (in strict mode) or zod, for each tool whose schema is refused."""
     try:
         packages = install(HERE, "conformance")
     except Unreachable as error:
