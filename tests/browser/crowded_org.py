@@ -194,7 +194,7 @@ async def _fail_job(agent: AgentClient, run: Body) -> Body:
 
 
 async def _runs(agent: AgentClient) -> tuple[Body, Body, Body, Body]:
-    """Create ten runs; return the one with 500 steps, a failed one, its failed job, and another."""
+    """Create 10 runs; return the run of 500 steps, a failed run, its job, and a `dialectic` run."""
     await agent.call("add_dag", definition=big_definition())
     big = await agent.run(BIG, MODELS, name=LONG_NAMES[0])
     for _ in range(64):

@@ -47,7 +47,7 @@ class StdioClient:
         return str(requested["reviewUrl"])
 
     def base_url(self) -> str:
-        """Return the base URL of the first review in the list of plans."""
+        """Return the start of the first review URL in the list of plans."""
         plans = self.call("list_active_plans")["plans"]
         url = next(plan["reviewUrl"] for plan in plans if "reviewUrl" in plan)
         return str(url).partition("/plans/")[0]

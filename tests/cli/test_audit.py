@@ -101,7 +101,7 @@ def test_audit_verify_reports_a_changed_entry_or_row(
     assert message in shown.stdout
 
 
-def test_audit_verify_reports_a_chain_with_a_missing_plan_row(
+def test_audit_verify_reports_an_audit_chain_whose_plan_was_deleted(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = worked_on

@@ -195,7 +195,7 @@ def plan_request(value: str) -> bytes:
 def stored(attachment: Attachment) -> dict[str, int]:
     """Return the number of rows in each table to which `create_research_plan` writes.
 
-    Background work that an earlier session left may write to other tables.
+    Background work of earlier tests may write to other tables.
     """
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")
@@ -217,7 +217,7 @@ def refusals(session: Session) -> list[tuple[object, object]]:
     return rejected
 
 
-async def test_mcp_session_over_stdio_continues_after_hostile_input(
+async def test_mcp_connection_over_stdio_continues_after_hostile_input(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:

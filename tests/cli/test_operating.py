@@ -176,7 +176,7 @@ def test_doctor_command_lists_loaded_skills_and_warns_of_invalid_skill(
     assert results[1]["todo"]
 
 
-# Tests of `waybook doctor --fleet`.
+# Tests of `waybook doctor --fleet`. The leader is the server that does the background work.
 
 
 TOKEN = "-".join(["figures"] * 5)

@@ -71,7 +71,7 @@ def test_webhooks_list_command_shows_the_delivery_of_a_test_message(
     assert doctor(terminal)["notices"]["state"] == "ok"
 
 
-def test_retry_command_delivers_a_test_webhook_that_failed(
+def test_retry_command_delivers_a_webhook_message_that_failed(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     receiver.status = 410

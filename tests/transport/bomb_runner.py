@@ -109,7 +109,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Call tools with each costly value that is valid JSON, and yield the outcomes."""
+    """Parse each costly value that is valid JSON as arguments of a tool; yield the outcomes."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)

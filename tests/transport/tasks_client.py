@@ -1,4 +1,4 @@
-"""MCP client extension for tasks, and requests about tasks."""
+"""Extension of an MCP client for MCP tasks, and requests about these tasks."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

@@ -208,7 +208,7 @@ async def test_changed_scopes_apply_to_next_call_of_cached_token(
     assert len(again["plans"]) == 2
 
 
-async def test_last_use_of_a_cached_token_is_recorded_every_minute(
+async def test_last_use_of_a_cached_token_is_recorded_once_a_minute(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)

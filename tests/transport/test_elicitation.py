@@ -68,7 +68,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Create a plan, and request a review of its step; return the plan and the result."""
+    """Create a plan, and request a review of its step; return the plan and the call's result."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

@@ -91,8 +91,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes without ids: `/api/report` and `/api/map` have no id, action links contain a secret, and
-#: MCP has its own test.
+#: Routes without ids: `/api/report` and `/api/map` have no id, links in messages contain a secret,
+#: and MCP has its own test.
 NO_ROWS = {
     *("/api/report", "/api/map", "/mcp", "/mcp/"),
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
@@ -112,7 +112,7 @@ class Visit:
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Send the request with this id; return the reply without ids, keys, tokens and times."""
+        """Send the request with this id; return the reply without the parts that always vary."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}

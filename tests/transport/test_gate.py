@@ -86,8 +86,8 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests that contain no text in the format of a token where the server looks for a token. The
-#: answer asks for a token, and does not report that a token is invalid.
+#: Kinds of requests in which the server finds no token. The answer asks for a token, and does not
+#: report that a token is invalid.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),

@@ -34,7 +34,7 @@ async def test_client_of_every_protocol_version_makes_concurrent_calls(
     ]
 
 
-# Tests with raw messages.
+# Tests that send raw MCP messages, without an MCP client.
 
 
 EVERY_HANDSHAKE = pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
@@ -69,7 +69,7 @@ async def test_mcp_handshake_returns_the_protocol_version_of_the_client(
     assert set(result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
 
 
-async def test_newest_mcp_version_can_call_tools_without_a_handshake(
+async def test_client_of_newest_mcp_version_calls_tools_without_a_handshake(
     http: httpx2.AsyncClient,
 ) -> None:
     call = make_request("tools/call", name="get_next_step", arguments={"planId": "1"})

@@ -29,7 +29,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the position of the next event and its topics, such as `plans`; skip beats."""
+        """Return the position and the topics, such as `plans`, of the next event except beats."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")

@@ -62,7 +62,7 @@ async def check(agent: AgentClient, offered: Collection[str], tool: str, argumen
 
 
 async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list[str]]:
-    """Return the names of the tools that a client lists, and all texts of MCP lists and prompts."""
+    """Return the names of the tools that a client can list, and the texts of lists and prompts."""
     server = build_server(published_tools(), gateway_of(agent), profile=profile)
     async with Client(server) as client:
         tools = await client.list_tools()

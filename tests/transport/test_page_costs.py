@@ -256,7 +256,7 @@ def index_conditions(plan: str, index: str) -> list[str]:
     return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
 
 
-async def test_agent_and_cost_queries_use_indexes_by_session(crowded: OrgEnv) -> None:
+async def test_agent_and_cost_queries_use_indexes_that_include_the_session(crowded: OrgEnv) -> None:
     plans = {name: explain(crowded, statement) for name, (statement, _) in AGENT_QUERIES.items()}
     missing = {
         (name, index): plans[name]

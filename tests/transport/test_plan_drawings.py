@@ -55,7 +55,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     tied: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
-    # The limit is for the page as it is sent, which is compressed with `gzip_text`.
+    # The limit is for the compressed page, as the server sends it.
     assert len(gzip_text(html.encode())) <= most
     assert nodes_in(html) <= MAX_NODES
 

@@ -188,7 +188,7 @@ async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
     assert 'value="Kept"' in refused.text
 
 
-async def test_plan_copy_page_shows_forecast_for_steps_to_be_redone(
+async def test_plan_copy_page_shows_forecast_for_the_steps_left_to_do(
     browser: Browser, world: OrgEnv
 ) -> None:
     agent, plan = world.agent, await world.agent.plan(8)

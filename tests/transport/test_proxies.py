@@ -75,7 +75,9 @@ def same(address: str, other: str) -> bool:
         ("[2001:db8:9::1]:443", "2001:db8:9::1"),
     ],
 )
-def test_malformed_forwarded_header_gives_the_last_usable_address(header: str, counts: str) -> None:
+def test_forwarded_header_is_read_from_the_right_until_an_unusable_entry(
+    header: str, counts: str
+) -> None:
     assert client_address(read_proxies(TRUSTED), PROXY, [header]) == counts
 
 

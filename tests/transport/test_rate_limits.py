@@ -250,7 +250,7 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(world: Org
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
-# Tests of delays while the server drains.
+# Tests of delays while a stopping server still finishes its requests (it drains).
 
 
 NOW = 100 * NANOSECONDS

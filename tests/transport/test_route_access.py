@@ -303,7 +303,7 @@ async def test_every_cookie_is_httponly_samesite_strict_and_host_only(
         assert not [word for word in words if word.startswith("domain")]
 
 
-# Tests without sign-in.
+# Tests of clients that have not signed in.
 
 
 #: Public routes, with the status of the response.

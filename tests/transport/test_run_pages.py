@@ -166,7 +166,7 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
     assert (await browser.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
 
 
-async def test_workflow_page_shows_map_prompts_and_expected_counts(
+async def test_workflow_page_shows_map_prompts_and_expected_numbers_of_jobs(
     browser: Browser, agent: AgentClient
 ) -> None:
     listed = await browser.get("/dags")

@@ -176,7 +176,7 @@ class AdvancingLoop(asyncio.SelectorEventLoop):
 
 
 def run_advancing(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
-    """Run a test on an asyncio loop whose clock it can advance; uvloop has no such clock."""
+    """Run a test on an asyncio loop whose clock the test can advance, unlike that of uvloop."""
     loop = AdvancingLoop()
 
     async def within() -> None:

@@ -297,7 +297,7 @@ def test_login_throttle_limits_attempts_per_address() -> None:
     assert len(attempts._tried) <= MAX_ADDRESSES
 
 
-# Tests of sign-in at an issuer.
+# Tests of sign-in at an identity provider (issuer).
 
 
 async def sign_in_at_issuer(browser: Browser, then: str = "/inbox") -> httpx2.Response:
@@ -371,7 +371,7 @@ async def test_finishing_a_sign_in_in_another_browser_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # The server must not have sent an altered code to the issuer.
+    # The server must not have redeemed any of these codes at the issuer.
     assert team.there.redeemed == []
 
 

@@ -43,8 +43,8 @@ LIMITS: Final = {
     "object": {"minProperties", "maxProperties"},
 }
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: For each profile, the maximum number of tokens of all its tools, with their names, descriptions
-#: and input schemas.
+#: For each profile (a set of tools that a server can offer), the maximum number of tokens of its
+#: tools, with their names, descriptions and input schemas.
 MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; some clients cut longer descriptions.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
@@ -143,7 +143,7 @@ def test_tool_list_of_every_profile_is_within_the_token_budget(
 ) -> None:
     tokens, size = tokens_of(tools_in_profile(published_tools(), profile))
     record_property("tokens", tokens)
-    print(f"{profile}: {tokens:,} tokens, {size:,} bytes")  # noqa: T201 - the figures of the budget
+    print(f"{profile}: {tokens:,} tokens, {size:,} bytes")  # noqa: T201 - shows how much of the budget is used
     assert tokens <= MAX_TOKENS[profile]
 
 
@@ -223,7 +223,7 @@ async def test_older_http_client_without_apps_extension_gets_no_map_tool(
     assert (names >= APP_TOOLS) is bool(extensions)
 
 
-# Tests of the profiles.
+# Tests of the profiles, each of which is a set of tools.
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Calls with `waitSeconds` over HTTP, when the client disconnects or the server stops."""
+"""Calls that wait for a step over HTTP, also if the client disconnects or the server stops."""
 
 import asyncio
 import json

@@ -14,7 +14,7 @@ from transport.fake_dispatcher import RecordingDispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableReview
 from waybook.transport.mcp.elicitation import REVIEW
 
-#: Tools of the conformance suite that become reviews here. The suite expects calls of
+#: Tools of the conformance suite whose calls request a review here. The suite expects calls of
 #: `slow_compute` and `failing_job` to end without further calls, in less than a minute.
 TASK_TOOLS: Final = frozenset({"slow_compute", "failing_job", "confirm_delete"})
 SOON: Final = "soon"
