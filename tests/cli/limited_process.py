@@ -18,8 +18,8 @@ MEBIBYTE = 1024 * 1024
 #: Limits of the process after its start, for memory in bytes and for CPU time in seconds.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
-#: Program that runs the command line without loading the search in the background, which would use
-#: up the memory.
+#: Program that runs the command line without preparing the search in the background, which would
+#: use up the memory.
 _WITHOUT_SEARCH = """
 from waybook import background
 from waybook.cli.app import main

@@ -63,7 +63,7 @@ async def test_burst_of_calls_with_the_same_token_shares_token_lookups(
     lookups = 0
     read = world.database.read_by_secret
 
-    async def recorded(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as in the replaced method
+    async def recorded(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - any type
         nonlocal lookups
         lookups += 1
         return await read(*statements, **named)
@@ -82,7 +82,7 @@ async def test_request_after_token_revocation_starts_a_new_token_lookup(
 ) -> None:
     read, has_read, may_answer = world.database.read_by_secret, asyncio.Event(), asyncio.Event()
 
-    async def answer_late(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as in the replaced method
+    async def answer_late(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - any type
         rows = await read(*statements, **named)
         has_read.set()
         await may_answer.wait()
@@ -132,7 +132,7 @@ async def test_unavailable_server_says_when_to_retry(world: OrgEnv, path: str) -
 class RecordingDispatcher(ServerDispatcher):
     delays: list[float]
 
-    async def dispatch(self, caller: Caller, tool_name: str, arguments: Any) -> Answer:  # noqa: ANN401 - as in the replaced method
+    async def dispatch(self, caller: Caller, tool_name: str, arguments: Any) -> Answer:  # noqa: ANN401 - any type
         self.delays.append(caller.hooks.delay_seconds)
         return await super().dispatch(caller, tool_name, arguments)
 

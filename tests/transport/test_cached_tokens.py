@@ -60,7 +60,7 @@ def lookups(world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     hashes: list[bytes] = []
     read = world.database.read_by_secret
 
-    async def recorded(secret_hash: bytes, *statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as in the replaced method
+    async def recorded(secret_hash: bytes, *statements: Any, **named: Any) -> Any:  # noqa: ANN401 - any type
         hashes.append(secret_hash)
         return await read(secret_hash, *statements, **named)
 

@@ -168,7 +168,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def revealed_kinds(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """For each route, return a kind of another org's records that it reveals to exist, or None."""
+    """For each route, return a kind of another org's records whose existence it leaks, or None."""
     app = full_app(world.agent)
     async with make_client(app) as client:
         return {
@@ -182,7 +182,7 @@ async def revealed_kinds(
 async def revealed_kind(
     client: httpx2.AsyncClient, requests: Iterable[Visit], theirs: Mapping[str, str]
 ) -> str | None:
-    """Return the first kind of another org's records that the replies reveal to exist, or None."""
+    """Return the first kind of another org's records whose existence the replies leak, or None."""
     for visit in requests:
         expected = {
             has_id: await visit.complete(client, new_id() if has_id else new_uuid())
@@ -262,7 +262,7 @@ class Caller:
         return Answer(json.loads(block.text), is_error=result.is_error)
 
 
-async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - the result of any client method
+async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - any result
     """Return the reply or the error as text, with `ID` in place of the id."""
     try:
         return str(await reading).replace(row_id, "ID")

@@ -236,7 +236,7 @@ def crowded(world: OrgEnv) -> OrgEnv:
 
 
 def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
-    """Return the query plan that PostgreSQL chooses for the server's role without table scans.
+    """Return PostgreSQL's query plan for the server's database role, without sequential scans.
 
     The table has only rows of one org, so PostgreSQL might otherwise scan the whole table.
     """

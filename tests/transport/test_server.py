@@ -1,4 +1,4 @@
-"""MCP server in the same process and over stdio, and the names that it records for clients."""
+"""MCP server, called in the same process and over stdio, and the client names that it records."""
 
 import asyncio
 import os

@@ -20,7 +20,7 @@ SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 async def made(browser: Browser, **fields: object) -> httpx2.Response:
     form = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
-    return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # a field may have several values
+    return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # lists allowed
 
 
 async def test_tokens_page_shows_a_new_valid_token_only_once(world: OrgEnv) -> None:
@@ -72,7 +72,7 @@ async def test_tokens_page_changes_user_scopes(world: OrgEnv) -> None:
     issued = await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         fields = {"act": "scopes", "user": "ann", "scope": ["review", "plan:read"]}
-        done = await send(browser, "/tokens", **fields)  # type: ignore[arg-type]  # a field has several values
+        done = await send(browser, "/tokens", **fields)  # type: ignore[arg-type]  # lists allowed
         assert done.headers["location"] == "/tokens?done=scopes"
         shown = visible_text((await browser.get("/tokens?done=scopes")).text)
     assert "Permissions saved." in shown

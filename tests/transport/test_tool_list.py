@@ -143,7 +143,7 @@ def test_tool_list_of_every_profile_is_within_the_token_budget(
 ) -> None:
     tokens, size = tokens_of(tools_in_profile(published_tools(), profile))
     record_property("tokens", tokens)
-    print(f"{profile}: {tokens:,} tokens, {size:,} bytes")  # noqa: T201 - shows how much of the budget is used
+    print(f"{profile}: {tokens:,} tokens, {size:,} bytes")  # noqa: T201 - for the log
     assert tokens <= MAX_TOKENS[profile]
 
 
