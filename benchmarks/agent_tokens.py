@@ -65,7 +65,7 @@ class CountingClient:
         return dict(result.structured_content or orjson.loads(text))
 
     async def tool_tokens(self) -> int:
-        """Return the number of tokens of the tool list, as it is in a model's context."""
+        """Return the number of tokens that the tool list takes in a model's context."""
         tools = (await self._client.list_tools()).tools
         visible = [
             {"name": t.name, "description": t.description, "input_schema": t.input_schema}

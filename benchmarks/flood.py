@@ -1,4 +1,4 @@
-"""Effect of a request flood on the latency of an org.
+"""Effect of a flood of requests on the latency of an org's calls.
 
 The server runs in its own process in server mode with default limits: sixty calls per second for
 each org. One org completes the steps of a plan, with a short pause between calls. Another process
@@ -61,7 +61,7 @@ class Round(NamedTuple):
 
 
 class Caller:
-    """Connection of an org that makes one call after the other."""
+    """Connection that makes the calls of an org, one after the other."""
 
     def __init__(self, address: str, token: str) -> None:
         authority = address.removeprefix("http://")
@@ -117,7 +117,7 @@ class Caller:
 
 
 async def flood(address: str, token: str, connections: int, kind: str) -> None:
-    """Send requests until stdin is closed; then print the number of answers by code."""
+    """Send requests until stdin is closed or time is up; print the number of answers by code."""
     codes: Counter[str] = Counter()
 
     async def call_repeatedly() -> None:

@@ -1,10 +1,10 @@
-"""Time of the hook script for each event, compared with `python3` running an empty program.
+"""Time that the plugin's hook script takes for each event of a client, compared with `python3`.
 
-If `python3` is a slow script of a version manager such as pyenv, the interpreter that the script
-starts is measured instead. The hook starts without the module `site`, which loads slowly on
-machines where packages extend it. On such machines, the hook looks faster than it is. The CPU time
-is therefore also compared with that of a program that is started like the hook, and only imports
-`json`.
+The comparison is with `python3` running an empty program. If `python3` is a slow script of a
+version manager such as pyenv, the interpreter that the script starts is measured instead. The hook
+starts without the module `site`, which loads slowly on machines where packages extend it. On such
+machines, the hook looks faster than it is. The CPU time is therefore also compared with that of a
+program that is started like the hook, and only imports `json`.
 
     python benchmarks/hook.py [--rounds 21]
 """

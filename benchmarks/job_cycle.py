@@ -85,7 +85,7 @@ DEFINITION: dict[str, object] = {
 
 
 class Counts(NamedTuple):
-    """Resources used so far: CPU seconds of Python and PostgreSQL, messages and statements."""
+    """Resources used so far: CPU seconds, and messages and statements sent to PostgreSQL."""
 
     python: float
     postgres: float

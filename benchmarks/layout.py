@@ -1,8 +1,9 @@
 """Time to lay out and draw a map of 13, 500 and 5,000 steps, and its growth with size.
 
-The map has one lane and 2.5 edges per step, and each edge spans a limited number of steps. A chain
-of steps is measured for comparison. The limit applies to a ratio of two times, so that it is
-independent of the machine: ten times the steps take at most twelve times as long.
+The map has one lane, which shows the steps of one plan, and 2.5 edges per step. Each edge spans a
+limited number of steps. A chain of steps is measured for comparison. The limit applies to a ratio
+of two times, so that it is independent of the machine: ten times the steps take at most twelve
+times as long.
 
     python benchmarks/layout.py [--rounds 5]
 """
@@ -101,9 +102,13 @@ def report(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
     print(
         f"{'ratio of times for ten times the steps':48}{large / medium:12.1f}   limit {MAX_GROWTH}"
     )
-    assert large / medium <= MAX_GROWTH, f"{large / medium:.1f} times as long is not linear"
+    assert large / medium <= MAX_GROWTH, (
+        f"ten times the steps take {large / medium:.1f} times as long; the limit is {MAX_GROWTH}"
+    )
     small = results[SIZES[0]].size
-    assert small <= MAX_SMALL_BYTES, f"{small} bytes for {SIZES[0]} steps"
+    assert small <= MAX_SMALL_BYTES, (
+        f"{small} bytes for {SIZES[0]} steps; the limit is {MAX_SMALL_BYTES}"
+    )
 
 
 def main(rounds: int) -> None:

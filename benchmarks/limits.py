@@ -82,7 +82,7 @@ class Check:
         }
 
     def _distance(self, wanted: float) -> float:
-        """Return how far the median is from a value; a positive result means that it is better."""
+        """Return by how much the median is better than a value; negative if it is worse."""
         return self.value - wanted if self.direction == ">=" else wanted - self.value
 
 

@@ -104,7 +104,7 @@ def read_by_name() -> Mapping[str, Read]:
 
 
 class Cost(NamedTuple):
-    """Time of a read as a multiple of the time to read a plan by key, with the noise."""
+    """Milliseconds of a read, also as a multiple of a read of one plan by key, with its noise."""
 
     ms: float
     ratio: float
@@ -122,10 +122,10 @@ async def seconds(read: Read, ctx: RequestContext) -> float:
 
 
 async def cost(read: Read, by_key: Read, ctx: RequestContext, rounds: int) -> Cost:
-    """Return the lower quartile of a read's times, divided by that of the times of a read by key.
+    """Return the lower quartile of a read's times, also as a multiple of that of a read by key.
 
-    Each round measures both. The noise is the difference between this ratio and the ratio of the
-    medians.
+    Each round measures both reads. The noise is the difference between this multiple and the ratio
+    of the medians.
     """
     for _ in range(3):
         await read(ctx)

@@ -1,8 +1,8 @@
 -- Fill an org with plans. Half of them are closed, and their activity is spread over 90 days. Of the
 -- open plans, one in 25 has a step in progress, one in 500 a failed step and one in 250 an open
 -- review. The benchmark inserts the org and the number of plans into this text. The ids are the same
--- in each run, because random ids would fail in one of six runs: two of the 3,000,000 steps would
--- then get the same short id, which the unique index refuses.
+-- every time: if they were random, one of six fills with 1,000,000 plans would fail, because two of
+-- the 3,000,000 steps would get the same short id, which the unique index refuses.
 --
 -- To save time, indexes are built after all rows are written, and foreign keys are not checked.
 set session_replication_role = replica;

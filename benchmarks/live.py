@@ -49,7 +49,7 @@ async def make_plan(agent: Client, steps: int) -> dict[str, Any]:
 
 
 async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
-    """Measure when the list of plans shows changes; each change completes a step."""
+    """Measure how soon the list of plans shows each completed step."""
     plan = await make_plan(agent, changes)
     await page.evaluate(WAIT_FOR_TEXT, ["#plans", f"0 of {changes}"])
     return await measure(page, agent, plan, "#plans", changes, changes)
@@ -58,7 +58,7 @@ async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[fl
 async def measure_plan_page(
     context: BrowserContext, address: str, agent: Client, changes: int
 ) -> tuple[list[float], float]:
-    """Measure when the page of a plan with many steps shows changes."""
+    """Measure how soon the page of a plan with many steps shows each completed step."""
     plan = await make_plan(agent, PLAN_STEPS)
     page = await open_tab(context, f"{address}/plans/{plan['planId']}")
     return await measure(page, agent, plan, "#plan-status", PLAN_STEPS, changes)
@@ -67,7 +67,7 @@ async def measure_plan_page(
 async def measure(
     page: Page, agent: Client, plan: dict[str, Any], part: str, steps: int, changes: int
 ) -> tuple[list[float], float]:
-    """Return, for each change, the milliseconds until the page shows it; and CPU ms per change."""
+    """Return the milliseconds until the page shows each completed step, and CPU ms per call."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("Performance.enable")
     before, gaps = await page_cpu_ms(devtools), []
@@ -97,7 +97,7 @@ async def open_tab(context: BrowserContext, url: str) -> Page:
 
 
 async def main(changes: int) -> None:
-    """Measure in a single tab, then in the last of twelve tabs."""
+    """Measure the list in one tab and in the last of twelve, and the page of a large plan."""
     chromium = find_chromium()
     if chromium is None:
         print("change → page: NOT MEASURED, Chromium is not installed")

@@ -49,7 +49,7 @@ def resident_bytes() -> int:
 
 
 def fill_caches(system: Application) -> None:
-    """Fill the caches of ids up to their limits, by ids that do not exist."""
+    """Fill the caches of ids up to their limits with ids that do not exist."""
     services = system.dispatcher.services
     for _ in range(CACHED_IDS):
         step_id = new_id()

@@ -40,10 +40,10 @@ from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
 MAX_SECONDS = 120
-#: Line that the process of an attack prints after its first answer.
+#: Line that the process of an attack prints when the server has answered its first request.
 STARTED = "started"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Condition that uses up the evaluation budget if the result is a list of a hundred numbers.
+#: Condition that exceeds the limit on evaluation steps if the result is a list of 100 numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
@@ -91,7 +91,7 @@ async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 -
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete a step with fifty conditions, each of which uses its whole evaluation budget."""
+    """Complete the step of a new plan with fifty conditions that each exceed the limit."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
@@ -130,7 +130,7 @@ ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
 
 
 async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) -> None:
-    """Repeat an attack until stdin is closed; then print the number of answers by code."""
+    """Repeat an attack until stdin is closed or time is up; print the number of answers by code."""
     _, act, connections = ATTACKS[name]
     codes: Counter[str] = Counter()
     numbers = itertools.count()

@@ -1,10 +1,10 @@
-"""Retrieval quality of full-text, vector and fused search.
+"""Retrieval quality of full-text search, vector search, and fused search, which merges both.
 
 The corpus in the folder `retrieval` has 257 notes on fifty topics and 196 questions, each with the
 note that answers it. Questions are paraphrases that share few words with the note, keywords, or
-keywords with typos. The searches run on the embedded server, as the serving role, with the SQL
-statements of the product. `recall@3` is the share of questions whose note is among the first three
-hits; MRR is the mean reciprocal rank. Fused search must be the best of the three.
+keywords with typos. The searches run on the embedded PostgreSQL, with the database role and the SQL
+statements of a Waybook server. `recall@3` is the share of questions whose note is among the first
+three hits; MRR is the mean reciprocal rank. Fused search must be the best of the three.
 
 Waybook ranks quantized vectors in the process. The result is compared with pgvector, in a temporary
 database on the server of `--pgvector-url` (the URL of a superuser). Without that option, the result
@@ -220,7 +220,7 @@ def compare(portable: Ranks, other: Ranks, label: str) -> None:
         print(f"{METHODS[method]:16}{cells}")
         for own, expected in zip(*both, strict=True):
             assert own >= expected - MAX_DIFFERENCE, (
-                f"{method}: {own:.3f} instead of {expected:.3f}"
+                f"{method}: {own:.3f} is more than {MAX_DIFFERENCE} below {expected:.3f} of {label}"
             )
 
 

@@ -136,7 +136,7 @@ class Corpus(NamedTuple):
         return np.where(numbers < self.own, 0, 1 + numbers % OTHER_ORGS)
 
     def chunk(self, first: int) -> Floats:
-        """Return the vectors of the next passages, up to `MIXED_PASSAGES`."""
+        """Return the vectors of up to `MIXED_PASSAGES` passages, from number `first` on."""
         count = min(MIXED_PASSAGES, self.passages - first)
         if first + count <= self.own:
             return self.vectors[first : first + count]

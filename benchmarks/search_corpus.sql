@@ -59,7 +59,7 @@ from stdin (format binary)
 copy passage_vector (org_id, subject_id, part, model, embedding) from stdin (format binary)
 
 -- name: artifacts
--- Searches read no artifacts, but the benchmark measures a read of one passage by key, which does.
+-- Searches do not read artifacts, but a read of one passage by key does, which is measured too.
 insert into artifact (org_id, id, kind, title, content, created_at, created_by, audit_seq,
                       audit_hash)
 select org_id, subject_id, kind, title, to_json(body), created_at, 'ann', 0, ''

@@ -2,8 +2,8 @@
 
 Cranfield has 1,400 abstracts on aerodynamics and 225 questions. LoCoMo has ten long conversations;
 each is stored in an org of its own, with one artifact per turn (one message), and the turns that
-answer each question are known. The searches run on the embedded server, as the serving role, with
-the SQL statements of the product. The peer is BM25 over whole documents, with the stems of
+answer each question are known. The searches run on the embedded PostgreSQL, with the database role
+and the SQL statements of a Waybook server. The peer is BM25 over whole documents, with the stems of
 PostgreSQL and without stop words, for two usual pairs of parameters.
 
 nDCG@10 rewards relevant documents among the first ten, and more so at the top; recall@10 is the
@@ -154,7 +154,7 @@ def _stems(connection: "psycopg.Connection[Any]", text: str) -> Counter[str]:
 
 
 async def store(database: Database, org_id: UUID, collection: Collection) -> dict[str, str]:
-    """Store the documents in an org; return their ids by artifact."""
+    """Store each document as an artifact of an org; return the document id of each artifact."""
     ids = {new_uuid(): document_id for document_id in collection.documents}
     for start in range(0, len(ids), BATCH):
         subjects = [

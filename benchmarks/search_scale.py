@@ -1,9 +1,9 @@
-"""Search by one org with 100,000 passages, next to as many passages of other orgs.
+"""Latency, recall and memory of search in an org, next to as many passages of other orgs.
 
-The portable backend ranks vectors in the process. It is measured twice on the embedded server:
-under row-level security, and as the superuser through views that filter by org. If a server with
-pgvector is given, the portable backend and the pgvector backend are measured on that server too.
-For each question, all of them search in turn. Recall is relative to an exact ranking of the float32
+The org has 100,000 passages. The portable backend ranks vectors in the process. It is measured
+twice on the embedded server: under row-level security, and as the superuser through views that
+filter by org. If a server with pgvector is given, the portable backend and the pgvector backend are
+measured on that server too. For each question, all of them search in turn. Recall is relative to an exact ranking of the float32
 vectors. Memory is the growth of the process from before the first search to its peak; the index of
 pgvector is in the memory of PostgreSQL instead. CPU time is that of the process and of PostgreSQL,
 which is known only for a server on this machine.
@@ -127,7 +127,7 @@ class Searcher:
         ]
 
     async def search(self, question: SearchQuery) -> dict[str, list[RankedPassage]]:
-        """Search by words and by vectors; return the merged ranked list."""
+        """Search by words and by vectors, and merge the hits; return the list of each method."""
         capabilities = SearchCapabilities(backend=self.backend, indexed=True)
         vector = EMBEDDER.embed(question.embedding_text)
         query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=SEARCHING_ORG)
@@ -145,7 +145,7 @@ class Searcher:
         return lists
 
     async def warm_up(self, questions: list[SearchQuery], *, is_local: bool) -> None:
-        """Search for all questions; measure the memory that this takes."""
+        """Search for all questions; measure the time of the first search, and the memory of all."""
         before = reset_peak_memory()
         started = time.perf_counter()
         await self.search(questions[0])
@@ -167,7 +167,7 @@ class Searcher:
         self.hits += len(nearest & exact)
 
     def _cpu_ms(self) -> float:
-        """Return the CPU milliseconds of this process and of PostgreSQL's for the connection."""
+        """Return the CPU milliseconds of this process and of its PostgreSQL process."""
         ticks = 0
         if self.backend_pid is not None:
             status = Path(f"/proc/{self.backend_pid}/stat").read_text(encoding="ascii")

@@ -138,7 +138,7 @@ async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
 
 
 class Groups:
-    """Calls of the SQL functions; those that wait at the same time are committed together."""
+    """Queue of calls of the SQL functions; calls that wait in it are committed together."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[tuple[str, tuple[object, ...], asyncio.Future[TupleRow]]]
@@ -151,7 +151,7 @@ class Groups:
         return row
 
     async def commit_groups(self, connection: AsyncConnection[TupleRow]) -> None:
-        """Until canceled, run all calls that are waiting in one transaction."""
+        """Execute all waiting calls together in one transaction, and repeat this until canceled."""
         while True:
             group = [await self._waiting.get()]
             while not self._waiting.empty():

@@ -1,4 +1,4 @@
-"""CPU time to claim and submit a step, with tracing off, with a tenth of the calls traced, or all.
+"""CPU time to claim and submit a step if no call, a tenth of the calls, or every call is traced.
 
 The modes run in turn on the same server, with 16 concurrent workers. They are compared with code
 without hooks: the methods that look for a tracer are replaced by methods that do not. Spans are
@@ -132,7 +132,7 @@ async def measure(system: Application, mode: str, turn: int, each: int) -> float
 
 
 async def count_calls(system: Application, mode: str, turn: int) -> float:
-    """Return the function calls of one worker to claim and submit a step in this mode."""
+    """Return how many function calls a worker makes to claim and submit a step in this mode."""
     plans, counted = await create_plans(system, 1), 0
 
     def note(_: FrameType, event: str, __: object) -> None:

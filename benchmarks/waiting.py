@@ -88,7 +88,7 @@ async def until_waiting(address: str, calls: int) -> None:
 
 
 async def measure_peer(address: str, steps: int) -> list[float]:
-    """Return the milliseconds for each step in which an agent submits it and claims the next."""
+    """Return the milliseconds that one agent takes to submit each step and claim the next one."""
     gaps = []
     async with Client(address) as client:
         plan_id = await create_chain(client, steps + 1)
@@ -102,7 +102,11 @@ async def measure_peer(address: str, steps: int) -> list[float]:
 
 
 async def main(steps: int) -> None:
-    """Measure one agent and waiting agents; raise AssertionError if a limit is exceeded."""
+    """Measure how long a freed step takes to reach one of many waiting agents, or a single agent.
+
+    Raises:
+        AssertionError: the limit is exceeded, or a step was not claimed exactly once.
+    """
     with temporary_database() as folder:
         async with serving(Path(folder)) as (address, _):
             await measure_peer(address, 10)  # warm-up

@@ -67,7 +67,7 @@ ALTERNATING_GOAL: Final = 1.3
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-#: Results of all rounds; the keys are those of `row_name`.
+#: Results of all rounds, by set-up for steps, and by the name that `row_name` returns for reads.
 Results: TypeAlias = dict[str, list[Measured]]
 
 
@@ -174,7 +174,7 @@ def compare(results: Results) -> list[Check]:
 
 
 def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[Check]:
-    """Yield a check of the rate with two workers for each kind of request."""
+    """Return a check of the rate with two workers for each kind of request."""
     return [
         Check(
             name=f"rate of {load}, 2 workers : 1 worker",

@@ -1,9 +1,9 @@
 """Program that runs the benchmark's work on the SQL functions in `step_cycle_peer.sql`.
 
 The functions give the guarantees of Waybook. The variant `psycopg` calls them through psycopg, and
-commits calls that wait at the same time together, as Waybook does. The variant `driver` calls them
-through the database driver of Waybook, with one message per call. In the variant `together`, one
-function and one message submit a step and claim the next one.
+commits calls that arrive at the same time together, as Waybook does. The variant `driver` calls
+them through the database driver of Waybook, with one message per call. In the variant `together`,
+one function and one message submit a step and claim the next one.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Work that the program of each compared system carries out, as `run.py` requests.
+"""The work of the benchmark, which a program for each compared system does on request of `run.py`.
 
 Such a program, called a driver, is a process with 16 concurrent workers, called lanes. A lane works
 through plans of ten steps, one step after the other. A cycle is the durable claim and completion of

@@ -152,7 +152,7 @@ def measure(
 
 
 def make_row(system: System, own: Sequence[Round], rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return a row of the table: the medians of a system, and their ratios to Waybook's."""
+    """Return a row of the table: its medians, and Waybook's CPU time as a multiple of its."""
     medians = Round(*(median(values) for values in zip(*rounds, strict=True)))
     costs = [a.python + a.postgres for a in own], [b.python + b.postgres for b in rounds]
     return {

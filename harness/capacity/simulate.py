@@ -9,8 +9,8 @@ The CPU time of the fleet is measured twice with the same agents, the second tim
 pauses. These two measurements give the costs of the model: the CPU time of a call, and a part that
 does not increase with the rate of calls. From these costs, the model predicts the CPU time for more
 agents and other pauses, and each prediction is compared with a measurement. The costs are measured
-before and after these loads, because other programs on the machine change them. The run fails if a
-prediction is wrong by more than the tolerance, if a call was lost, or if a server logged an
+before and after these loads, because other programs on the machine change them. The check fails if
+a prediction is wrong by more than the tolerance, if a call was lost, or if a server logged an
 unexpected error. The costs are written to `build/bench/capacity.json`, which the model reads.
 
     PYTHONPATH=harness:tests:tests/support python -m capacity.simulate [--agents 100]\
@@ -45,7 +45,7 @@ MAX_SECONDS: Final = 300.0
 MAX_SERVERS: Final = 8
 #: Maximum relative error of the predicted CPU time of a call.
 TOLERANCE: Final = 0.25
-#: Pauses in the two calibration runs, as multiples of the option `--think-seconds`.
+#: Pauses in the two measurements for the calibration, as multiples of the option `--think-seconds`.
 CALIBRATIONS: Final = (1.0, 0.25)
 #: Loads to predict, as multiples of the options `--agents` and `--think-seconds`.
 LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
@@ -129,7 +129,7 @@ async def read_usage(fleet: Fleet) -> Usage:
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
 ) -> tuple[Measured, Phase]:
-    """Let agents work, warm up, and measure the fleet; also return the counts of calls."""
+    """Let agents work, and measure the fleet after a warm-up; also return the calls of agents."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
     # The agents start one after the other, so that they do not create their plans at the same time.

@@ -6,9 +6,9 @@
 `--url` uses an existing cluster instead, as its superuser. The schema is migrated and distributed.
 Then the demo and retention run, agents of two orgs call a server, two orgs take turns on one
 connection, a distributed database with data is migrated, and the tests of the store, of the tools,
-and of whole plans and runs are executed. The run prints the number of tasks of each frequent query,
-and the tests that passed or were left out. It fails if anything failed, or if a frequent query has
-more than one task.
+and of whole plans and runs are executed. It prints into how many tasks Citus splits each frequent
+query, and the tests that passed or were left out. It fails if anything failed, or if a frequent
+query has more than one task.
 """
 
 import argparse

@@ -79,7 +79,7 @@ async def work_together(address: str, tokens: list[str]) -> None:
 
 
 async def work(address: str, token: str) -> None:
-    """Create plans and complete them; check that the list of plans contains no others."""
+    """Create plans and complete all of their steps; check that each plan is then completed."""
     async with Client(address, token=token) as client:
         for number in range(PLANS):
             steps = [{"stepType": "search", "instructions": "Look."} for _ in range(STEPS)]

@@ -113,7 +113,7 @@ class Planned(NamedTuple):
 
 
 def plan_queries(dsn: str) -> list[Planned]:
-    """Plan every query that a server sends to the store.
+    """Let Citus plan every query that a server sends; return the number of tasks of each query.
 
     Raises:
         SystemExit: this module names a query that does not exist.
@@ -129,7 +129,7 @@ def plan_queries(dsn: str) -> list[Planned]:
 
 
 def plan_query(dsn: str, name: str, text: str) -> Planned:
-    """Plan a query with values of the right types, and roll back.
+    """Let Citus plan a query with values of the right types, without executing the query.
 
     Each query has its own connection. Some queries crash Citus, and PostgreSQL then closes all
     connections.

@@ -32,7 +32,7 @@ async def alternate(place: ServerDatabase) -> str:
                     await work(world.agent, "ours", "theirs")
                     await work(world.other_org, "theirs", "ours")
                 return f"two orgs on two nodes took turns on one connection {ROUNDS} times"
-    raise AssertionError("no two orgs on different nodes")
+    raise AssertionError(f"no two orgs on different nodes after {MAX_ATTEMPTS} tries")
 
 
 def are_apart(world: OrgEnv) -> bool:

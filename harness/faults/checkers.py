@@ -34,7 +34,7 @@ class Evidence:
     internal_errors: tuple[str, ...] = ()
     #: Rows that a transaction without an org could see through pgbouncer; there must be none.
     unnamed_sees: tuple[str, ...] = ()
-    #: True if the faults ended before the test run, and agents had time to finish their work.
+    #: False if the agents did not complete all plans and runs in time after the last fault.
     was_drained: bool = True
 
 
@@ -49,7 +49,7 @@ def acknowledged_effects(evidence: Evidence) -> Violations:
         if not call.is_acknowledged or call.key is None:
             continue
         if call.tool in marked and not rows.effects[call.tool, call.key]:
-            yield f"{describe(call)} was acknowledged, and its effect is not there"
+            yield f"{describe(call)} was acknowledged, but its effect is not stored"
     started = {
         (_audited_work(entry), entry.details.get("attempt"))
         for entry in rows.audit
@@ -58,7 +58,7 @@ def acknowledged_effects(evidence: Evidence) -> Violations:
     for call in _claims(evidence.history):
         work, resumes = _work_of(call), call.reply.get("resumed")
         if call.tool != "submit_user_decision" and not resumes and work not in started:
-            yield f"{describe(call)} handed out {work}, and the audit has no such start"
+            yield f"{describe(call)} handed out {work}, but the audit has no start of it"
 
 
 MARKED_TOOLS: Final = frozenset(
@@ -136,7 +136,10 @@ def no_stale_result(evidence: Evidence) -> Violations:
     for call in evidence.history.of("submit_step_result", "submit_job_result"):
         counted = completed.get(call.args.get("stepId") or call.args["jobId"])
         if counted is not None and counted != call.args["attempt"]:
-            yield f"{describe(call)} of attempt {call.args['attempt']} counted for {counted}"
+            yield (
+                f"{describe(call)} submitted attempt {call.args['attempt']}, "
+                f"but the audit has a result of attempt {counted}"
+            )
 
 
 def audit_is_sealed(evidence: Evidence) -> Violations:
@@ -197,9 +200,9 @@ def fan_in_is_exact(evidence: Evidence) -> Violations:
         times = ended[run_id, key]
         is_done = len(times) == step.total and None not in times
         if (step.closed_at is not None) != is_done or (is_done and step.done != step.total):
-            yield f"run {run_id}: {key} has {times}, {step}"
+            yield f"run {run_id}: the jobs of {key} ended at {times}, but its row is {step}"
         elif is_done and times and step.closed_at != max(times):
-            yield f"run {run_id}: {key} closed at {step.closed_at}, its last unit at {times}"
+            yield f"run {run_id}: {key} closed at {step.closed_at}, but its jobs ended at {times}"
         before = [
             rows.stage_steps.get((run_id, predecessor)) for predecessor in evidence.before[key]
         ]
@@ -207,7 +210,10 @@ def fan_in_is_exact(evidence: Evidence) -> Violations:
             predecessor.closed_at if predecessor else None for predecessor in before
         ]
         if None in closed or (closed and step.opened_at != max(closed)):
-            yield f"run {run_id}: {key} opened at {step.opened_at}, what it waits for: {closed}"
+            yield (
+                f"run {run_id}: {key} opened at {step.opened_at}, "
+                f"but the steps that it depends on closed at {closed}"
+            )
     yield from _never_opened(evidence)
     yield from _replayed(evidence, Opening)
 
@@ -222,7 +228,7 @@ def _never_opened(evidence: Evidence) -> Violations:
                 for predecessor in closed
             )
             if free and (run_id, key) not in rows.stage_steps:
-                yield f"run {run_id}: {key} did not open, and waits for nothing"
+                yield f"run {run_id}: {key} did not open, but all steps before it are closed"
 
 
 def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
@@ -246,7 +252,7 @@ def nothing_stuck(evidence: Evidence) -> Violations:
     """Check that every plan and run ends after the faults have ended."""
     rows = evidence.rows
     if not evidence.was_drained:
-        yield "the agents could not finish within their bounds after the faults had been healed"
+        yield "the agents did not complete all plans and runs in time after the last fault"
     for plan_id, status in rows.plans.items():
         if status not in OVER:
             yield f"plan {plan_id} is still {status}"
@@ -258,7 +264,7 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 def no_hung_call(evidence: Evidence) -> Violations:
     """Check that each request is answered, or its connection closed, before the deadline."""
     for hung in evidence.history.hung:
-        yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
+        yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: no answer in {hung.seconds:.1f} s"
 
 
 def few_internal_errors(evidence: Evidence) -> Violations:

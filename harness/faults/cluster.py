@@ -85,7 +85,7 @@ class Cluster:
 
     @property
     def user(self) -> str | None:
-        """Return the user who runs PostgreSQL and pgbouncer, which refuse to run as root."""
+        """Return the system account for PostgreSQL and pgbouncer, which refuse to run as root."""
         return unprivileged_user()
 
     @property
@@ -100,7 +100,7 @@ class Cluster:
 
     @property
     def pooled_dsn(self) -> str:
-        """Return the DSN of the serving user, through pgbouncer."""
+        """Return the DSN with which the server behind pgbouncer connects to the database."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
@@ -197,7 +197,7 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = START_
     end = time.monotonic() + seconds
     while not await condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:.0f} s: {what}")
+            raise TimeoutError(f"waited {seconds:.0f} s in vain for this: {what}")
         await asyncio.sleep(0.02)
 
 
@@ -230,7 +230,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start all processes, and stop them at the end; the caller deletes their files."""
+    """Start all processes except the servers; stop all at the end, without deleting their files."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
@@ -270,7 +270,7 @@ async def _start(cluster: Cluster) -> None:
 
 
 def _configure_pooler(cluster: Cluster) -> None:
-    """Write the settings of pgbouncer, which connects again every second."""
+    """Write the settings of pgbouncer, which retries a failed connection every second."""
     ports = cluster.ports
     target = f"host={HOST} port={ports[f'{DATABASE}-{POOLED}']} user={OWNER} dbname={DBNAME}"
     settings = {

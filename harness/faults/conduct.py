@@ -138,7 +138,7 @@ async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
             with contextlib.suppress(psycopg.Error):
                 org, plans = (await asyncio.to_thread(query, cluster.pooled_dsn, UNNAMED))[0]
                 if org or plans:
-                    seen.append(f"a transaction that names no org is in {org}: {plans} plans")
+                    seen.append(f"a transaction without an org saw {plans} plans of org {org!r}")
             await asyncio.sleep(PEEK_SECONDS)
 
     task = asyncio.create_task(peek())

@@ -15,7 +15,7 @@ MAX_FILLS: Final = 50
 
 
 def unprivileged_user() -> str | None:
-    """Return the user who runs PostgreSQL, or None if this process does not run as root."""
+    """Return the system account for PostgreSQL, or None if this process does not run as root."""
     if os.getuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

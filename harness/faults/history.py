@@ -53,7 +53,7 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """Tool call with an idempotency key, for which one or more requests were sent."""
+    """Tool call, which is sent in one or more requests until it is answered."""
 
     org: str
     user: str

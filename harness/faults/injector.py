@@ -20,8 +20,8 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Texts that occur in every message which commits changes. The fault "lost commit reply" loses
-#: answers to messages that contain all of these texts.
+#: Texts that occur in every message to PostgreSQL that commits changes. `DATABASE_LOST_ANSWER`
+#: loses the answers to messages that contain all of these texts.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"

@@ -145,7 +145,7 @@ class PlanAgent(Agent):
         await self.call("request_user_review", args, key)
 
     async def _decide(self, plan_id: str, review: Body) -> None:
-        """Decide a review for which another user asked."""
+        """Decide a review; while agents misbehave, leave own requests for review to other users."""
         if not review or (review.get("requestedBy") == self.user and self.work.misbehaves):
             return
         key = self.work.new_key()

@@ -191,7 +191,9 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
     for edit in bug.edits:
         text = texts.get(edit.file) or (package / edit.file).read_text()
         if (count := text.count(edit.old)) != 1:
-            raise ValueError(f"{bug.name}: {edit.file} has {count} times {edit.old!r}")
+            raise ValueError(
+                f"{bug.name}: {edit.file} contains {edit.old!r} {count} times, not once"
+            )
         texts[edit.file] = text.replace(edit.old, edit.new)
     return texts
 

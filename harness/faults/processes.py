@@ -18,12 +18,12 @@ EXIT_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Command line, environment variables and user of a process."""
+    """Command line, environment variables and system account of a process."""
 
     words: Sequence[str]
     log: Path
     environment: Mapping[str, str] | None = None
-    #: User who runs the process, if this test runs as root.
+    #: System account that runs the process, if this test runs as root.
     user: str | None = None
 
 

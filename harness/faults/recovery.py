@@ -1,4 +1,4 @@
-"""Recovery times: each kind of fault is caused many times, under a light load."""
+"""Recovery times after five kinds of faults, each caused several times under a light load."""
 
 import asyncio
 import random
@@ -26,7 +26,8 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: For each server, the maximum time from the end of a fault to the first successful call.
+#: Maximum times from the end of a fault to the first successful call: of the server that connects
+#: to PostgreSQL directly, and of the one behind pgbouncer.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
@@ -110,12 +111,12 @@ def _judge(measured: Measured) -> None:
     for (kind, server), seconds in measured.injector.recoveries.items():
         limit = MAX_SECONDS.get(server, MAX_POOLED_SECONDS)
         measured.violations += [
-            f"{kind}, {server}: {duration:.2f} s to the first success, at most {limit} s"
+            f"{kind}, {server}: {duration:.2f} s to the first success; the limit is {limit} s"
             for duration in seconds
             if duration > limit
         ]
     measured.violations += [
-        f"SIGTERM, {server}: {seconds:.2f} s to the end, at most {MAX_EXIT_SECONDS} s"
+        f"SIGTERM, {server}: {seconds:.2f} s to the end; the limit is {MAX_EXIT_SECONDS} s"
         for server, seconds in measured.exit_seconds.items()
         if seconds > MAX_EXIT_SECONDS
     ]

@@ -69,7 +69,7 @@ class Rows:
     jobs: dict[str, Job] = field(default_factory=dict)
     #: Steps of runs, by run id and step key.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
-    #: Audit entries, in the order of the audit chains and of their numbers.
+    #: Audit entries, ordered by plan or run, and by their numbers.
     audit: list[Entry] = field(default_factory=list)
     #: Number of times that each call took effect, by tool and idempotency key.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -26,7 +26,7 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: Minimum number of faults of each kind in a long run.
+#: Minimum number of faults of each kind in the mode `long`.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
 #: Maximum number of test runs to find a planted bug, each with another seed.
@@ -137,7 +137,7 @@ async def recovery(seed: int, source: Path) -> int:
 
 
 async def soaking(seed: int, minutes: float, source: Path) -> int:
-    """Check that memory, file descriptors and connections do not grow during a long run."""
+    """Check that memory, file descriptors and connections do not grow during a long test."""
     soaked = await soak(seed, minutes, source)
     say(f"{minutes:g} minutes, {soaked.history.acknowledged} calls acknowledged")
     say(f"{'median of a quarter':<28}{'second':>10}{'last':>10}{'max':>10}")

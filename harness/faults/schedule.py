@@ -55,7 +55,7 @@ LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.DATABASE_LOST_ANSWER: (0.2, 0.5),
 }
 
-#: Number of faults of each kind in a short run, which takes about two minutes.
+#: Number of faults of each kind in the mode `short`, which takes about two minutes.
 SHORT: Final = Counter(
     {
         Kind.SERVER_KILL: 6,
@@ -98,7 +98,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: Number of faults of each kind in a run of half a minute to find a planted bug.
+#: Number of faults of each kind in a test of half a minute that must find a planted bug.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,

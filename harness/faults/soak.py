@@ -18,7 +18,7 @@ from faults.tenants import make_tenants
 SAMPLE_SECONDS: Final = 5.0
 LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
-#: Allowed growth from the second to the last quarter of the run, as a fraction and as an absolute
+#: Allowed growth from the second to the last quarter of the test, as a fraction and as an absolute
 #: amount.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
 CONNECTIONS: Final = """select count(*) from pg_stat_activity

@@ -102,7 +102,7 @@ class Wire:
         head = await reader.readuntil(b"\r\n\r\n")
         size = LENGTH.search(head)
         if size is None:
-            raise EOFError(f"no length in {head!r}")
+            raise EOFError(f"no content-length in {head!r}")
         text = await reader.readexactly(int(size[1]))
         if b"connection: close" in head.lower():
             self.drop(server)

@@ -94,7 +94,7 @@ class Load:
                 return reply
             await asyncio.sleep(min(0.05 * (attempt + 1), self.max_pause_seconds))
         phase.lost += 1
-        raise AssertionError(f"{tool} was not answered after {self.max_attempts} attempts")
+        raise AssertionError(f"{tool} was not answered after {self.max_attempts} requests")
 
     async def _attempt(
         self, wire: Wire, tool: str, arguments: Mapping[str, object], phase: Phase

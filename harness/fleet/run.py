@@ -2,12 +2,12 @@
 
     python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER or COMMIT]
 
-Agents work through HAProxy during four phases: every server is restarted in turn, a newer version
+Agents call the servers through HAProxy, while every server is restarted in turn, a newer version
 migrates the database, newer servers replace the older ones, and older servers replace the newer
 ones again. The newer version is a copy of the current one with an additional migration. `--old`
-starts with another version: a commit, or a `src` folder. The run fails if a call was lost, if a
-result is not stored exactly once, if the audit does not match the rows, if background work was not
-done exactly once, or if a server logged an unexpected error.
+names another version for the older servers: a commit, or a `src` folder. The test fails if a call
+was lost, if a result is not stored exactly once, if the audit does not match the rows, if
+background work was not done exactly once, or if a server logged an unexpected error.
 """
 
 import argparse
@@ -129,7 +129,7 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
     )
     if leaders != [(1,)]:
-        problems.append(f"there is not one leader: {leaders}")
+        problems.append(f"one server must lead the background work, but {leaders[0][0]} do")
     problems += await wrong_stalls(fleet, stalled)
     verified = json.loads(await fleet.command(SOURCE, "audit", "verify", "--json"))
     say(f"audit verified: {len(verified['chains'])} chains, {verified['entries']} entries")

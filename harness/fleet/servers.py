@@ -104,7 +104,7 @@ class Fleet:
         self.balancer = Supervised("haproxy", self._balancer_command)
 
     def dsn(self, user: str, through: str = "postgres") -> str:
-        """Return the DSN of a database user, with or without pgbouncer."""
+        """Return the DSN of a database role, with or without pgbouncer."""
         return f"postgresql://{user}@{HOST}:{self.ports[through]}/{DBNAME}"
 
     async def sql(self, text: str) -> list[tuple[Any, ...]]:
@@ -194,7 +194,7 @@ class Fleet:
 
 
 async def is_ready(port: int) -> bool:
-    """Return whether the server answers HAProxy's request for /readyz with status 200."""
+    """Return whether the server answers `GET /readyz`, which HAProxy also sends, with 200."""
     try:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
@@ -278,7 +278,7 @@ async def _start_database(fleet: Fleet) -> None:
 
 
 async def create_database(fleet: Fleet, maintenance: str) -> None:
-    """Create the roles and a migrated database, with the DSN of a superuser."""
+    """Create the roles and a migrated database; `maintenance` is the DSN of a superuser."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

@@ -152,7 +152,7 @@ class Patroni:
                 os.kill(pid, signal.SIGSTOP)
                 os.kill(pid, signal.SIGTERM)
                 return partial(os.kill, pid, signal.SIGCONT)
-        raise AssertionError(f"{name} has no receiver")
+        raise AssertionError(f"{name} has no process that receives the write-ahead log")
 
     def _postgres_processes(self, name: str) -> list[int]:
         try:

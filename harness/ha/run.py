@@ -5,7 +5,7 @@
 Two servers behind HAProxy use a database of two PostgreSQL servers that Patroni manages. While
 agents work, the primary fails in several ways. With synchronous replication, it is frozen, killed,
 and switched over. With asynchronous replication, it is killed while the standby lags behind by a
-second. The run fails if synchronous replication lost an acknowledged result, if an audit anchor
+second. The test fails if synchronous replication lost an acknowledged result, if an audit anchor
 does not show a loss, if a call was lost, or if an agent waited more than two seconds longer than
 the database was down.
 """
@@ -68,7 +68,7 @@ class HaFleet(Fleet):
         return self.home / "anchor.jsonl"
 
     def dsn(self, user: str, through: str = "postgres") -> str:
-        """Return the DSN of a database user with both nodes."""
+        """Return the DSN of a database role, with the addresses of both nodes."""
         del through
         return f"postgresql://{user}@{self.hosts}/{DBNAME}?target_session_attrs=read-write"
 
@@ -101,12 +101,19 @@ class Outcome:
         if self.lost_calls:
             violations.append(f"{self.name}: {self.lost_calls} calls lost")
         if bool(self.lost_results) != bool(self.detected):
-            violations.append(f"{self.name}: the anchor shows {self.detected} damaged chains")
+            violations.append(
+                (
+                    f"{self.name}: {self.lost_results} results lost, "
+                    f"but the anchor shows {self.detected} damaged chains"
+                )
+            )
         if self.undetected:
-            violations.append(f"{self.name}: the anchor hides the loss in {self.undetected} plans")
+            violations.append(
+                f"{self.name}: the anchor does not show the loss in {self.undetected} plans"
+            )
         if self.extra_seconds > MAX_EXTRA_SECONDS:
             violations.append(
-                f"{self.name}: {self.extra_seconds:.1f} s of silence after the database"
+                f"{self.name}: an agent waited {self.extra_seconds:.1f} s after the failover"
             )
         return violations
 
@@ -175,7 +182,9 @@ async def scenario(
     try:
         await until(lambda: _has_written(probes[old]), "the primary accepts writes")
         await fail(fleet, cluster, old)
-        await until(lambda: _has_written(probes[new]), "the new primary", RECOVERY_SECONDS)
+        await until(
+            lambda: _has_written(probes[new]), "the new primary accepts writes", RECOVERY_SECONDS
+        )
         begun, ended = probes[old].last, probes[new].first
         assert begun is not None
         assert ended is not None

@@ -148,7 +148,7 @@ def work_through(client: Client, plan_id: str) -> list[str]:
             client.prompt("/compact", session)
             events.append("compacted")
         session = client.prompt(PROMPT, session)
-    raise AssertionError(events)
+    raise AssertionError(f"the plan is not complete after {MAX_PROMPTS} prompts: {events}")
 
 
 def check(client: Client, calls: list[Call], plan_id: str) -> None:
@@ -192,8 +192,8 @@ def main(program: str) -> None:
         held = [t for c in model.contexts for t in c if "You still hold step" in t]
         paused = [t for c in model.contexts for t in c if "Do not ask whether to go on" in t]
         longest = longest_notice(model.contexts)
-    assert held, "the Stop hook never held an agent with a step"
-    assert paused, "the Stop hook never held an agent between two steps"
+    assert held, "the Stop hook never stopped an agent with a step from ending its turn"
+    assert paused, "the Stop hook never stopped an agent between two steps from ending its turn"
     assert longest <= MAX_TOKENS
     print("Claude Code:", ", ".join(events))  # noqa: T201 - the result of the command
     print(f"{STEPS} steps, each submitted once; longest notice {longest} tokens")  # noqa: T201

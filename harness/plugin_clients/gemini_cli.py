@@ -78,7 +78,7 @@ def main(program: str) -> None:
         held = [t for c in model.contexts for t in c if "You still hold step" in t]
         longest = longest_notice(model.contexts)
     assert interruption.is_done
-    assert held, "the AfterAgent hook never held the agent"
+    assert held, "the AfterAgent hook never stopped the agent from ending its turn"
     assert longest <= MAX_TOKENS
     print("Gemini CLI:", ", ".join(events))  # noqa: T201 - the result of the command
     print(f"{STEPS} steps, each submitted once; longest notice {longest} tokens")  # noqa: T201

@@ -157,7 +157,7 @@ def _run_bounded(
     if code == 0:
         return None
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"the driver exited with {code}: {(lines or [''])[-1][:MAX_SHOWN_LOG_LENGTH]}"
+    return f"the test script exited with code {code}: {(lines or [''])[-1][:MAX_SHOWN_LOG_LENGTH]}"
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

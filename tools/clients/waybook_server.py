@@ -94,8 +94,8 @@ def serve_waybook(log: Path) -> Iterator[WaybookServer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
-    # If this process runs as root, the embedded PostgreSQL runs as another user, who must have
-    # access to this folder.
+    # If this process runs as root, the embedded PostgreSQL runs under another system account, which
+    # must have access to this folder.
     folder.chmod(0o755)
     server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
     command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]
@@ -121,7 +121,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise TimeoutError(f"waybook serve did not become ready; its log has the reason: {url}")
+    raise TimeoutError(f"{url} did not become ready; the log of waybook serve has the reason")
 
 
 def _remove(folder: Path) -> None:

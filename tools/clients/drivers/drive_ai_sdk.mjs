@@ -10,7 +10,7 @@ const transport =
   trial.transport === "stdio"
     ? new Experimental_StdioMCPTransport({ command, args, env: trial.environment })
     : { type: "http", url: trial.url };
-// Over stdio, the request for the protocol version would time out: a server may need over a second.
+// Over stdio, the request for the protocol version times out if the server takes over a second to start.
 const protocolVersionDiscovery = trial.transport !== "stdio";
 const client = await createMCPClient({ transport, protocolVersionDiscovery });
 const models = createOpenAICompatible({ name: "scripted", baseURL: `${trial.model_url}/v1` });

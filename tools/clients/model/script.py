@@ -256,7 +256,7 @@ def _field(text: str, name: str) -> str:
     plain = text.replace("\\", "").replace("'", '"')
     match = re.search(rf'"{name}":\s*"?([\w-]+)', plain)
     if match is None:
-        raise Deviation(f"a result has no {name}: {_shorten(text)}")
+        raise Deviation(f"a tool result has no field {name}: {_shorten(text)}")
     return match[1]
 
 

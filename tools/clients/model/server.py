@@ -31,7 +31,7 @@ FORMATS: Final[Mapping[str, ModuleType]] = {
 
 @dataclass
 class Trial:
-    """Requests that a client has sent to the model over a transport."""
+    """Test of a client over one transport, with the requests that the model got from the client."""
 
     name: str
     scenario: Scenario
