@@ -3,10 +3,10 @@
 The org has 100,000 passages. The portable backend ranks vectors in the process. It is measured
 twice on the embedded server: under row-level security, and as the superuser through views that
 filter by org. If a server with pgvector is given, the portable backend and the pgvector backend are
-measured on that server too. For each question, all of them search in turn. Recall is relative to an exact ranking of the float32
-vectors. Memory is the growth of the process from before the first search to its peak; the index of
-pgvector is in the memory of PostgreSQL instead. CPU time is that of the process and of PostgreSQL,
-which is known only for a server on this machine.
+measured on that server too. For each question, all of them search in turn. Recall is relative to an
+exact ranking of the float32 vectors. Memory is the growth of the process from before the first
+search to its peak; the index of pgvector is in the memory of PostgreSQL instead. CPU time is that
+of the process and of PostgreSQL, which is known only for a server on this machine.
 
     python benchmarks/search_scale.py [--passages 100000] [--others 100000] [--questions 60]
                                       [--pgvector-url URL]

@@ -105,7 +105,7 @@ class Environment:
         self.origin = {"python": f"{base} {self.tag}", "folder": str(folder)}
 
     def installed(self) -> dict[str, str] | None:
-        """Return the digest of each installed file; None if the environment cannot be used."""
+        """Return the digests of the installed files; None if the environment cannot be used."""
         try:
             record = json.loads(self.stamp.read_text("utf-8"))
             files = dict(record.pop("files"))

@@ -2,8 +2,8 @@
 
 Usage: python airflow_snapshot.py run.json | waybook report -
 
-The file has the answers of two Airflow APIs, as one object with `tasks` and `task_instances`.
-It can also be the output of `airflow tasks states-for-dag-run --output json`.
+The file has the answers of two routes of Airflow's API, as one object with `tasks` and
+`task_instances`. It can also be the output of `airflow tasks states-for-dag-run --output json`.
 """
 # ruff: noqa: INP001, T201 - an example that is run as a program
 

@@ -264,7 +264,8 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 def no_hung_call(evidence: Evidence) -> Violations:
     """Check that each request is answered, or its connection closed, before the deadline."""
     for hung in evidence.history.hung:
-        yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: no answer in {hung.seconds:.1f} s"
+        request = f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}"
+        yield f"{request}: no answer in {hung.seconds:.1f} s"
 
 
 def few_internal_errors(evidence: Evidence) -> Violations:

@@ -102,10 +102,8 @@ class Outcome:
             violations.append(f"{self.name}: {self.lost_calls} calls lost")
         if bool(self.lost_results) != bool(self.detected):
             violations.append(
-                (
-                    f"{self.name}: {self.lost_results} results lost, "
-                    f"but the anchor shows {self.detected} damaged chains"
-                )
+                f"{self.name}: {self.lost_results} results lost, "
+                f"but the anchor shows {self.detected} damaged chains"
             )
         if self.undetected:
             violations.append(

@@ -1,9 +1,9 @@
 """Server that forks a process for each test run, so that packages are imported only once.
 
 Importing third-party packages takes longer than most tests. Waybook's own modules are imported
-after the fork, because they differ in each run. `fork_server.py TREE` reads one JSON line per test
-run from standard input, and answers with one JSON line: the exit code of pytest (null after a
-timeout) and its output.
+after the fork, because each test run changes some of them. `fork_server.py TREE` reads one JSON
+line per test run from standard input, and answers with one JSON line: the exit code of pytest (null
+after a timeout) and its output.
 """
 
 import importlib

@@ -40,7 +40,7 @@ VALUES: tuple[Mapping[str, object], ...] = (
 #: Pattern for names of chart values that would contain a secret. Instead, the chart must use the
 #: name of a Kubernetes secret.
 SECRET_NAME = re.compile(r"(password|token|secret|key|dsn)$", re.IGNORECASE)
-#: Id of the user who runs the container image.
+#: Id of the system account under which the container runs.
 IMAGE_USER = 10001
 
 
@@ -84,8 +84,8 @@ def check_yaml() -> None:
     run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
     for name in ("migrate", "waybook"):
-        assert services[name]["read_only"] is True, name
-        assert services[name]["cap_drop"] == ["ALL"], name
+        assert services[name]["read_only"] is True, f"{name} must be read-only"
+        assert services[name]["cap_drop"] == ["ALL"], f"{name} must drop all capabilities"
 
 
 def check_chart() -> None:

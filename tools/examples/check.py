@@ -85,7 +85,7 @@ async def check_example(client: Client, python: str, framework: str) -> str | No
         "the second run does two steps": len(finished.stdout.splitlines()) == len(STEPS) - 1,
     }
     failed = [name for name, holds in checks.items() if not holds]
-    return f"not so: {failed}; {after}" if failed else None
+    return f"these checks failed: {failed}; the plan: {after}" if failed else None
 
 
 async def main(waybook: str, python: str) -> int:

@@ -1,4 +1,4 @@
-"""Generated files that need no database: the tool list, a picture, and parts of pages."""
+"""Generated files: the tool list, a picture, and pages with generated parts."""
 
 import json
 from collections.abc import Iterator

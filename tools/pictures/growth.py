@@ -20,8 +20,8 @@ SERIES: Final[Mapping[str, tuple[str, str]]] = {
 WIDTH, HEIGHT = 720, 400
 #: Margins of the chart in pixels.
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 48, 52
-#: Functions for the lower and the upper end of the vertical axis: the first one rounds a value, and
-#: the second one chooses a value.
+#: For the lower and for the upper end of the vertical axis: a function that rounds the value, and a
+#: function that chooses it.
 EDGES: Final = ((math.floor, min), (math.ceil, max))
 HEADING: Final = "Milliseconds of a read, by number of plans in the org"
 #: Minimum vertical distance between labels.

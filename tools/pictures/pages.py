@@ -87,7 +87,9 @@ def shoot(page: Page, picture: Picture) -> None:
     shown = page.screenshot(clip=clip, full_page=True)  # type: ignore[arg-type]  # a clip
     page.goto("about:blank")
     small = reduce_colors(page, shown)
-    assert len(small) <= MAX_BYTES, f"{target.name} has {len(small)} bytes"
+    assert len(small) <= MAX_BYTES, (
+        f"{target.name} has {len(small)} bytes; the limit is {MAX_BYTES}"
+    )
     target.write_bytes(small)
     sys.stdout.write(f"written  {target.name}\n")
 

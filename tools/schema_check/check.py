@@ -108,7 +108,7 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
 
 
 def _coordinator_only(name: str, text: str) -> Iterator[Violation]:
-    """Yield parts of an owner's query whose effect would not reach all nodes of a cluster."""
+    """Yield violations by a query of the database owner that would not reach all nodes."""
     statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
     if len(statements) > 1 and any(map(_DDL.match, statements)):
         yield Violation(name, "a change of the schema in a message of several statements")
@@ -117,7 +117,7 @@ def _coordinator_only(name: str, text: str) -> Iterator[Violation]:
 
 
 def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
-    """Yield parts of a server's query that Citus 13 refuses, or cannot send to a single node.
+    """Yield violations by a server's query that Citus 13 refuses or cannot send to a single node.
 
     Queries of the database owner may go to all nodes, because no agent or person waits for them.
     """
@@ -133,7 +133,7 @@ def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
 
 
 def query_texts() -> dict[str, str]:
-    """Return every query of the store, by file and name, with shared fragments in place."""
+    """Return every query in the SQL files, by file and name, with shared fragments filled in."""
     files = (path.relative_to(STORE).with_suffix("").as_posix() for path in STORE.rglob("*.sql"))
     return {
         f"{file}.{name}": query.text

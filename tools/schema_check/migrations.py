@@ -20,7 +20,7 @@ _ALTER_TABLE: Final = re.compile(
     r"\s*alter\s+table\s+(?:if\s+exists\s+)?(?:only\s+)?\w+\s(.*)", re.DOTALL
 )
 _ADD_CONSTRAINT: Final = re.compile(r"add\s+(?:constraint|check|foreign|unique|primary|exclude)\b")
-#: Rules for a statement without its comments and string literals.
+#: Rules for a whole statement, in which comments and string literals are masked.
 _STATEMENTS: Final = {
     "drops several indexes at once": re.compile(r"\s*drop\s+index\b[^;]*,"),
     "creates a trigger": re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\b"),

@@ -26,8 +26,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Files that run all the time. Their former names are included, to count files of older versions
-#: too.
+#: Files that run all the time. Their former names are included, so that older versions can be
+#: measured too.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "application.py", "background.py", "loops.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",

@@ -1,4 +1,4 @@
-"""Normalization of recorded replies: placeholders replace values that differ between runs."""
+"""Normalization of recordings: placeholders replace values that differ between recordings."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: Versions of MCP. They look like dates, but never differ between runs, so they are not replaced.
+#: Versions of MCP. They look like dates, but are the same in every recording, so they are kept.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
 #: Pattern for the year in a timestamp of a running server. Dates in the scenario have other years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
@@ -29,7 +29,7 @@ VOLATILE = re.compile(
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
-#: Pattern for values that differ between runs, and that only pages and terminal output contain.
+#: Pattern for values in pages and terminal output that differ between recordings.
 HUMAN_READABLE = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
     r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
@@ -50,7 +50,7 @@ PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Normalizer that replaces values that differ between runs by numbered placeholders.
+    """Normalizer that replaces values that differ between recordings by numbered placeholders.
 
     The numbers follow the order of first appearance, and equal values get the same placeholder.
     """
@@ -100,7 +100,7 @@ class Normalizer:
             return value
         if kind == "time":
             # Placeholders for times have no number, because two calls may have the same time in one
-            # run and not in another. Only the form of the time zone is kept.
+            # recording and not in another. Only the form of the time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:

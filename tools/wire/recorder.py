@@ -53,7 +53,7 @@ class Recorder:
         self.refused: set[str] = set()
 
     def add(self, name: str, value: Value, prose: frozenset[str] = PROSE) -> None:
-        """Add an entry to the section `wire`, except for the texts in the fields `prose`."""
+        """Add an entry to the section `wire`; texts of the fields `prose` go to section `prose`."""
         self.wire[_unused_name(name, self.wire)] = (value, prose)
 
     def add_text(self, name: str, text: str) -> None:
@@ -94,7 +94,7 @@ def _remove_measurements(name: str, text: str) -> str:
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
-    # This page shows the slowest tools first, so the order of its lines differs between runs.
+    # This page shows the slowest tools first, so the order of its lines differs between recordings.
     return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
 
 
@@ -170,7 +170,7 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, which must succeed; for each tool, once also send malformed arguments."""
+        """Call a tool, which must succeed; the first time, also send it malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
@@ -186,7 +186,7 @@ class Mcp:
         """Call a tool with arguments that must be refused."""
         result = self.attempt(f"tool {tool}: {case}", tool, arguments)
         if not result["isError"]:
-            raise ScenarioError(f"{tool} ({case}) should be refused: {result}")
+            raise ScenarioError(f"{tool} ({case}) was not refused: {result}")
 
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call a tool with unknown, missing and malformed arguments, and with unknown ids."""

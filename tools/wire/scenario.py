@@ -1,4 +1,4 @@
-"""Tool calls of the scenario, in which every tool succeeds once and is refused once."""
+"""Tool calls of the scenario, in which every tool succeeds and is refused at least once."""
 
 import json
 from typing import Any
@@ -303,7 +303,7 @@ def _modifications(mcp: Mcp) -> None:
 
 
 def _endings(mcp: Mcp) -> None:
-    """Let a condition fail a plan; then call all tools that change plans: they must be refused."""
+    """Let a condition fail a plan; then record the replies of tools that would change the plan."""
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.n == 0",

@@ -142,7 +142,7 @@ def installation(waybook: Path) -> Iterator[Installation]:
 
 def _is_ready(server: Server) -> bool:
     if server.process.poll() is not None:
-        sys.exit(f"the server ended with {server.process.returncode}")
+        sys.exit(f"the server ended with exit code {server.process.returncode}")
     try:
         return server.request("GET", "/readyz").status == http.client.OK
     except OSError:

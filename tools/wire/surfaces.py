@@ -88,7 +88,7 @@ def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None
             reply = server.request("POST", path, body, content_type="application/json")
             recorder.add(f"POST {path}: {name}", http_entry(reply))
     if missing := set(json.loads(described.body)["paths"]) - requested:
-        raise AssertionError(f"no request for {missing}")
+        raise AssertionError(f"no request for these routes of openapi.json: {missing}")
     metrics = server.request("GET", "/metrics")
     names = {re.sub(r"[ {].*", "", line) for line in metrics.body.splitlines() if line[:1] != "#"}
     recorder.add("GET /metrics", {"status": metrics.status, "names": sorted(names)})
