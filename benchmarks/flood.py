@@ -38,8 +38,8 @@ PAUSE_SECONDS = 0.02
 MAX_SECONDS = 60
 MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
 KINDS = ("calls", "large", "anonymous")
-#: Number of plan steps in a large call, which make its arguments 750 kB long. Waybook refuses a
-#: plan with so many steps.
+#: Number of steps of the plan in a large call, so that its arguments are 750 kB long. Waybook
+#: refuses a plan with so many steps.
 LARGE_STEPS = 13_600
 
 

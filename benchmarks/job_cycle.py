@@ -1,9 +1,9 @@
 """Cost of claiming and submitting a job of a run, compared with a step of a plan.
 
-Both kinds of cycles (claim and submit) run through the dispatcher in this process, on the same
-embedded server. The jobs belong to a stage with many jobs (the wide stage): every job reads a
-document from the first stage and writes one document. Each measurement uses new runs. CPU time is
-the sum of user and system time, of this process and of the processes of the server.
+Both kinds of cycles (claim and submit) are tool calls in this process, on the same embedded
+PostgreSQL. The jobs belong to a stage with many jobs (the wide stage): every job reads a document
+from the first stage and writes one document. Each measurement uses new runs. CPU time is the sum of
+user and system time, of this process and of the processes of PostgreSQL.
 
     python benchmarks/job_cycle.py [--cycles 640] [--rounds 3]
 """

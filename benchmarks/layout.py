@@ -22,7 +22,7 @@ from waybook.dag.diagram.routing import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: For ten times as many steps, the layout may take at most this many times as long.
+#: For ten times as many steps, layout and drawing may take at most this many times as long.
 MAX_GROWTH = 12
 #: Maximum size of the SVG of 13 steps, without the style sheet.
 MAX_SMALL_BYTES = 12_000
@@ -58,7 +58,7 @@ def make_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
 
 @dataclass(frozen=True)
 class Measurement:
-    """CPU seconds of all rounds, and size of the SVG in bytes."""
+    """CPU seconds of the layout and of the drawing in each round, and bytes of the SVG."""
 
     layout: list[float]
     drawing: list[float]

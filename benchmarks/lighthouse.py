@@ -83,7 +83,7 @@ async def main(program: str) -> None:
                 measured = await scores(program, address + await make(agent))
                 print(make.__name__.removeprefix("make_"), measured)
                 too_low += [name for name in TARGETS if measured[name] < TARGETS[name]]
-    assert not too_low, f"below the target: {too_low}"
+    assert not too_low, f"scores below the target: {too_low}"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from waybook.transport.http.server import listen, serve_in_background
 
-#: Reply with about as many bytes as one of `get_next_step`.
+#: Reply that is about as long as a reply of `get_next_step`.
 REPLY: Final = {
     "status": "step_ready",
     "stepId": "9y79wg3e8x",

@@ -1,7 +1,7 @@
 """Memory of a server process over 50,000 tool calls: growth after its caches are full.
 
-16 concurrent workers create plans of ten steps, and claim and submit every step, through the
-dispatcher. The caches of ids are filled before the calls, because the measured calls alone would
+16 concurrent workers create plans of ten steps, and claim and submit every step, by tool calls in
+this process. The caches of ids are filled before the calls, because the measured calls alone would
 not fill them. The resident memory of the process is read after a tenth, after half and after all of
 the calls. The benchmark fails if the memory grows by more than the limit per call between the
 second and the third reading.

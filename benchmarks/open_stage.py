@@ -1,9 +1,8 @@
 """CPU time for opening a stage of 8,000 jobs, and the sizes of its reply and its audit entries.
 
 The stage has one job for each combination of three of 20 models. Feedback on the previous stage
-opens it, through the dispatcher in this process. CPU time is the sum of user and system time, of
-this process and of the processes of the embedded server. A missed limit is printed as "not
-reached".
+opens it, by a tool call in this process. CPU time is the sum of user and system time, of this
+process and of the processes of the embedded PostgreSQL. A missed limit is printed as "not reached".
 
     python benchmarks/open_stage.py [--rounds 3]
 """

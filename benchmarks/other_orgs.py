@@ -43,7 +43,7 @@ MAX_SECONDS = 120
 #: Line that the process of an attack prints when the server has answered its first request.
 STARTED = "started"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Condition that exceeds the limit on evaluation steps if the result is a list of 100 numbers.
+#: Condition that exceeds the limit on evaluation cost if the result is a list of 100 numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
@@ -80,7 +80,7 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Call a cheap tool, to compare expensive calls with the same number of cheap ones."""
+    """Call a cheap tool, so that expensive calls can be compared with cheap ones."""
     return (await caller.call("ping"))[0]
 
 
@@ -91,7 +91,7 @@ async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 -
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete the step of a new plan with fifty conditions that each exceed the limit."""
+    """Complete the step of a new plan with fifty conditions that all exceed the cost limit."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(

@@ -48,7 +48,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
 SHARED: Final = os.pathsep.join(str(ROOT / folder) for folder in ("tests", "tests/support"))
 #: Maximum duration of a benchmark in seconds.
 MAX_SECONDS: Final = 1_200.0
-#: Words by which the summary selects lines from outputs.
+#: The summary shows those lines of a benchmark's output that contain one of these words.
 MARKS: Final = ("limit", "goal", "not reached", "not installed")
 
 

@@ -70,7 +70,7 @@ MAX_OTHER_BYTES = 20_000_000
 PGVECTOR_RATIO_GOAL = 1.0
 NEAREST = 10
 DEFAULT_PASSAGES = 100_000
-#: Number of rounds of a check.
+#: Number of rounds into which the measured times are divided for a check.
 ROUNDS = 3
 
 BARE = "portable, no row-level security"

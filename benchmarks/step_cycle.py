@@ -10,10 +10,10 @@ With `--cold`, Waybook is compared with itself in four modes:
 
 - warm: the process has every plan in memory.
 - cold: the process has to read the plan for every call.
-- sticky: there are two applications, and each plan is in the memory of one of them.
-- stale: two applications take turns on every plan, so that each finds its copy out of date.
+- sticky: there are two instances of Waybook, and each plan is in the memory of one of them.
+- stale: two instances take turns on every plan, so that each finds its copy out of date.
 
-Concurrent calls of one application share messages to PostgreSQL. Each of two applications has fewer
+Concurrent calls of one instance share messages to PostgreSQL. Each of two instances has fewer
 concurrent calls and therefore sends more messages per call, so compare stale with sticky. CPU time
 is that of Python and PostgreSQL.
 
@@ -91,9 +91,9 @@ async def work_through(
     cold: bool = False,
     length: int = STEPS,
 ) -> None:
-    """Claim and submit every step of these plans, through the dispatcher.
+    """Claim and submit every step of these plans, by tool calls in this process.
 
-    If `other` is given, results are submitted to that application. With `cold`, plans are
+    If `other` is given, results are submitted to that instance. With `cold`, plans are
     removed from memory before each call.
     """
     for number, plan in enumerate(plans):

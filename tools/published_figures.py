@@ -161,7 +161,7 @@ PAGES: Final = {"performance.md": PERFORMANCE, "reliability.md": RELIABILITY}
 
 
 def read_cell(page: str, row: str, column: str) -> tuple[str, str]:
-    """Return two cells of the first table row that begins with `row`: in `column`, and the last."""
+    """Return, of the first table row that begins with `row`, the cell in `column` and the last."""
     header: list[str] = []
     for line in page.splitlines():
         if not line.startswith("|"):

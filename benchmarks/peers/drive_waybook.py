@@ -1,8 +1,8 @@
 """Program that runs the benchmark's work on Waybook: plans of ten steps, without a transport.
 
-The calls go to the dispatcher. In the variant `together`, the submission of each step but the last
-also claims the next one (`takeNext`), as the replies of Waybook suggest. In the variant `apart`, a
-separate call claims each step.
+Tool calls go directly to the dispatcher, which executes them. In the variant `together`, the
+submission of each step but the last also claims the next one (`takeNext`), as the replies of
+Waybook suggest. In the variant `apart`, a separate call claims each step.
 """
 
 import asyncio

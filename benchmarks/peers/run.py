@@ -152,7 +152,7 @@ def measure(
 
 
 def make_row(system: System, own: Sequence[Round], rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return a row of the table: its medians, and Waybook's CPU time as a multiple of its."""
+    """Return the row of a system: its medians, and the ratio of Waybook's CPU time to its own."""
     medians = Round(*(median(values) for values in zip(*rounds, strict=True)))
     costs = [a.python + a.postgres for a in own], [b.python + b.postgres for b in rounds]
     return {

@@ -129,7 +129,7 @@ async def read_usage(fleet: Fleet) -> Usage:
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
 ) -> tuple[Measured, Phase]:
-    """Let agents work, and measure the fleet after a warm-up; also return the calls of agents."""
+    """Let agents work, and measure the fleet after a warm-up; also return the counts of calls."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
     # The agents start one after the other, so that they do not create their plans at the same time.
@@ -233,7 +233,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
 
 
 def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, servers: int) -> bool:
-    """Print a line of the table; return whether the prediction for this workload is right."""
+    """Print a line of the table; return whether the prediction is right and no call was lost."""
     ms = [1000 * value for value in phase.seconds]
     p50, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 99))
     rate = measured.calls / measured.seconds

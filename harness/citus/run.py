@@ -4,11 +4,11 @@
 
 `--source` builds Citus from this folder, and starts a coordinator and two worker nodes on loopback.
 `--url` uses an existing cluster instead, as its superuser. The schema is migrated and distributed.
-Then the demo and retention run, agents of two orgs call a server, two orgs take turns on one
-connection, a distributed database with data is migrated, and the tests of the store, of the tools,
-and of whole plans and runs are executed. It prints into how many tasks Citus splits each frequent
-query, and the tests that passed or were left out. It fails if anything failed, or if a frequent
-query has more than one task.
+Then the demo and `waybook retain` are executed, agents of two orgs call a server, two orgs take
+turns on one connection, a distributed database with data is migrated, and the tests of the store,
+of the tools, and of whole plans and runs are executed. The harness prints into how many tasks Citus
+splits each frequent query, and the tests that passed or were left out. It fails if anything failed,
+or if a frequent query has more than one task.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Number of tasks into which a Citus cluster splits each query of the store.
+"""Number of tasks into which a Citus cluster splits each SQL query of Waybook.
 
 A task is a query on the shards of one node. A query that a server sends must be a single task,
 because an agent or a person waits for it. A query that reads no rows of orgs has no task.
@@ -120,7 +120,7 @@ def plan_queries(dsn: str) -> list[Planned]:
     """
     texts = query_texts()
     if missing := {*FREQUENT, *UNROUTED, *SKIP} - texts.keys():
-        raise SystemExit(f"these queries do not exist: {', '.join(sorted(missing))}")
+        raise SystemExit(f"tasks.py names queries that do not exist: {', '.join(sorted(missing))}")
     return [
         plan_query(dsn, name, text)
         for name, text in texts.items()

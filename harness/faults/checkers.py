@@ -85,9 +85,9 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
         if count > 1:
             yield f"{describe(call)} took effect {count} times"
         if count and call.outcome is Outcome.REFUSED:
-            yield f"{describe(call)} was refused ({call.code}), and took effect"
+            yield f"{describe(call)} was refused ({call.code}), but took effect"
         if call.is_acknowledged and (call.tool, call.key) not in rows.answers:
-            yield f"{describe(call)} was acknowledged, and its answer is not stored"
+            yield f"{describe(call)} was acknowledged, but its answer is not stored"
 
 
 def single_holder(evidence: Evidence) -> Violations:
@@ -189,7 +189,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Violations:
-    """Check that the last job of a step closes the step, and opens the next one."""
+    """Check that a step closes with its last job, and opens when all steps before it are closed."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():

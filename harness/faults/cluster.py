@@ -1,4 +1,4 @@
-"""Processes of the fault test: PostgreSQL, pgbouncer, two servers, and their fault proxies."""
+"""Processes of the fault test: PostgreSQL, pgbouncer, two servers, and a proxy for faults."""
 
 import asyncio
 import json
@@ -171,12 +171,12 @@ class Cluster:
         return False
 
     async def await_postgres(self) -> float:
-        """Wait until PostgreSQL accepts connections; return the time."""
+        """Wait until PostgreSQL accepts connections; return the time at which it does."""
         await until(self.postgres_is_ready, "PostgreSQL accepts connections")
         return time.monotonic()
 
     async def await_listening(self, name: str) -> float:
-        """Wait until a process listens on its port; return the time."""
+        """Wait until a process listens on its port; return the time at which it does."""
         await until(lambda: _listens(self.ports[name]), f"{name} listens")
         return time.monotonic()
 

@@ -154,7 +154,7 @@ class PlanAgent(Agent):
         await self.call("submit_user_decision", {**args, "stepId": review["stepId"]}, key)
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
-        """Retry the steps whose holders have sent no heartbeat for too long."""
+        """Retry the first step whose holder has sent no heartbeat for too long."""
         held, now = self.tenant.held_since, time.monotonic()
         for plan_step in steps:
             key = (plan_step["stepId"], plan_step.get("lastSeenAt", ""))

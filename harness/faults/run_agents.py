@@ -10,7 +10,7 @@ DONE: Final = "run_complete"
 
 
 class RunAgent(Agent):
-    """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
+    """Agent that claims jobs, submits documents, reports some jobs as failed, and retries jobs."""
 
     #: Pause of an agent that holds a job. It is longer than the lease, so another agent gets the
     #: job, and the result of the first agent is late.

@@ -48,7 +48,8 @@ class Soaked:
             second, last = self.growth(name)
             share, amount = ALLOWED[name[1]]
             if last > second * (1 + share) + amount:
-                grown.append(f"{name[1]} of {name[0]}: {second:.0f}, at the end {last:.0f}")
+                medians = f"{second:.0f} in the second quarter, {last:.0f} in the last"
+                grown.append(f"{name[1]} of {name[0]}: {medians}")
         return grown
 
 

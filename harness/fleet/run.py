@@ -139,7 +139,7 @@ async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[s
 async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
     """Return the plans that have more or fewer stored results than acknowledged results."""
     # `load.completed` has only completed plans. For other plans, the expected number of results is
-    # that of their audit entries.
+    # the number of their audit entries for completed steps.
     rows = await fleet.sql(
         """select s.plan_id, count(r.step_id), count(*)
              from plan_step s

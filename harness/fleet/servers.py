@@ -124,7 +124,7 @@ class Fleet:
             raise TimeoutError(f"{error}\n{log[-2000:]}") from None
 
     async def replace_server(self, name: str, source: Path) -> float:
-        """Stop a server as an init system does; start it again; return the seconds of the stop."""
+        """Replace a server by one of this version; return the seconds until the old one stopped."""
         seconds = await self.servers[name].stop(signal.SIGTERM)
         self.start_server(name, source)
         await self.await_ready(name)
@@ -236,7 +236,7 @@ async def running_fleet(
 
 
 def new_home(purpose: str) -> Path:
-    """Create a folder for the files of all processes, which every user can read."""
+    """Create a folder for the files of all processes, which every system account can read."""
     home = Path(tempfile.mkdtemp(prefix=f"waybook-{purpose}-"))
     home.chmod(0o755)
     return home

@@ -171,7 +171,7 @@ class Patroni:
             answer = connection.getresponse()
             text = answer.read()
         if answer.status != http.HTTPStatus.OK:
-            raise OSError(f"{method} {path}: {answer.status} {text.decode()}")
+            raise OSError(f"{method} {path} was answered with {answer.status}: {text.decode()}")
         return text
 
     def _etcd_command(self) -> Command:

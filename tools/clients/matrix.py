@@ -1,4 +1,4 @@
-"""Results of the compatibility tests: the table in `docs/clients.md`, and JSON."""
+"""Results of the compatibility tests, as the table in `docs/clients.md`."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -180,7 +180,7 @@ def _shared_servers() -> Iterator[None]:
 
 @contextmanager
 def _copies() -> Iterator[SimpleQueue[Tree]]:
-    """Yield a queue with copies of the repository, one for each test run at the same time."""
+    """Yield a queue with copies of the repository, one for each of the concurrent test runs."""
     with tempfile.TemporaryDirectory(prefix="waybook-controls-") as folder:
         Path(folder).chmod(0o755)
         trees = [Tree(Path(folder) / str(number)) for number in range(PARALLEL_RUNS)]

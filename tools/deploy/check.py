@@ -58,7 +58,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{command[0]}:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -84,8 +84,10 @@ def check_yaml() -> None:
     run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
     for name in ("migrate", "waybook"):
-        assert services[name]["read_only"] is True, f"{name} must be read-only"
-        assert services[name]["cap_drop"] == ["ALL"], f"{name} must drop all capabilities"
+        assert services[name]["read_only"] is True, f"the service {name} must be read-only"
+        assert services[name]["cap_drop"] == ["ALL"], (
+            f"the service {name} must drop all capabilities"
+        )
 
 
 def check_chart() -> None:

@@ -158,13 +158,13 @@ class Terminal:
                 while not is_ready(command, os.fstat(output.fileno()).st_size):
                     if process.poll() is not None or time.monotonic() > deadline:
                         output.seek(0)
-                        raise SystemExit(f"failed: {command}\n{output.read()}")
+                        raise SystemExit(f"ended or not ready: {command}\n{output.read()}")
                     time.sleep(0.2)
                 yield
                 process.send_signal(signal.SIGINT)
                 if code := process.wait(MAX_START_SECONDS):
                     output.seek(0)
-                    raise SystemExit(f"failed with {code}: {command}\n{output.read()}")
+                    raise SystemExit(f"failed with exit code {code}: {command}\n{output.read()}")
             finally:
                 process.kill()
                 process.wait()
@@ -237,7 +237,7 @@ class PageRun:
         return output
 
     def filled(self, command: str) -> str:
-        """Return a command with values in place of its placeholders, and with local sources."""
+        """Return a command with values for its placeholders, the local repository and the wheel."""
         command = command.replace(f"git clone {REPOSITORY}", f"git clone {ROOT.as_uri()} waybook")
         command = command.replace("pip install waybook", f"pip install {self.wheel}")
         for name, value in self.ids.items():

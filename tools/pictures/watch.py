@@ -25,7 +25,7 @@ from waybook.settings import Settings
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
 
-#: Colors for light and for dark pages: a dark background, and texts of similar brightness.
+#: Colors that suit both light and dark pages: a dark background, and texts of similar brightness.
 THEME = TerminalTheme(
     (24, 26, 31),
     (222, 224, 228),

@@ -12,7 +12,7 @@ _UNKNOWN_ORG = "the org is not known before the secret is looked up"
 _DIRECTORY = "lists the orgs, a reference table"
 _ERASURES = "lists erased orgs for the operator"
 
-#: Accepted queries without an org condition. Row-level security still limits them to one org.
+#: Accepted queries without an org condition. Row-level security still limits the rows they get.
 QUERIES: Final = {
     "accounts/accounts.name_org_by_token": _UNKNOWN_ORG,
     "accounts/accounts.name_org_by_session": _UNKNOWN_ORG,

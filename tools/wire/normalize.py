@@ -56,7 +56,7 @@ class Normalizer:
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Create a normalizer that replaces `literals` and continues the numbers of `earlier`."""
+        """Create a normalizer that replaces `literals` and reuses the placeholders of `earlier`."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Replace the texts in these fields by `<prose>`; return the new value, and the texts."""
+    """Replace the texts of these fields by `<prose>`; return the new value, and paths and texts."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

@@ -42,7 +42,7 @@ def definition(slug: str, **more: object) -> Body:
 
 
 def list_everything(mcp: Mcp) -> None:
-    """Start an MCP session; list its tools, prompts, resources and templates."""
+    """Initialize an MCP connection; list its tools, prompts, resources and templates."""
     client = {"name": "recorder", "version": "1"}
     for version in ("2025-06-18", "2025-11-25", "1999-01-01"):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}

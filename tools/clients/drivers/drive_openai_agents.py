@@ -9,7 +9,7 @@ from trial import Trial, read_trial
 
 
 def make_server(trial: Trial) -> MCPServer:
-    """Return a connection to Waybook's server, with a timeout for a slow start of the server."""
+    """Return a connection to Waybook's server, with a timeout that allows for a slow start."""
     command, *arguments = trial.command
     if trial.is_stdio:
         params = {"command": command, "args": arguments, "env": trial.environment}

@@ -8,7 +8,7 @@ from trial import Trial, read_trial
 
 
 def make_client(trial: Trial) -> MCPClient:
-    """Return a connection to Waybook's server, with a timeout for a slow start of the server."""
+    """Return a connection to Waybook's server, with a timeout that allows for a slow start."""
     if not trial.is_stdio:
         return MCPClient(url=trial.url, startup_timeout=60)
     command, *arguments = trial.command

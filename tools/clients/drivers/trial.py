@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def openai_url(self) -> str:
-        """Return the base URL of the OpenAI API that the scripted model has."""
+        """Return the base URL of the scripted model's OpenAI API."""
         return f"{self.model_url}/v1"
 
     def write(self, path: str, text: str) -> Path:

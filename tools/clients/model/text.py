@@ -1,4 +1,4 @@
-"""Plain text of a message, in which each model API nests texts differently."""
+"""Plain text of a message, whose structure differs between the model APIs."""
 
 import json
 
