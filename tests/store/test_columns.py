@@ -35,5 +35,5 @@ def test_row_reader_refuses_columns_in_the_wrong_order() -> None:
     assert Table("plan_step", "s", columns).reader(Step, {})([]) == []
     swapped = columns.replace("held_by text,held_session text", "held_session text,held_by text")
     assert swapped != columns
-    with pytest.raises(TypeError, match="not the fields of Step"):
+    with pytest.raises(TypeError, match="columns differ from the fields of Step"):
         Table("plan_step", "s", swapped).reader(Step, {})
