@@ -119,7 +119,7 @@ def test_backup_archive_with_a_replaced_file_is_rejected(original: Path, tmp_pat
         for name in source.namelist():
             data = source.read(name)
             target.writestr(name, data.split(b"\n", 1)[1] if name.endswith("/plan.copy") else data)
-    with pytest.raises(InvalidInput, match=r"plan\.copy is not what was written"):
+    with pytest.raises(InvalidInput, match=r"plan\.copy does not match the manifest"):
         contents(file)
 
 

@@ -1,6 +1,7 @@
 -- name: record_agents
--- Insert the agents that made calls, or update the time of their last call. The latest client comes
--- first, and eight are kept. (Citus 13.2 crashes on an array slice in an update.)
+-- Insert the agents that made calls, or update the time of their last call. `clients` has the last
+-- eight client programs of an agent, latest first. (Citus 13.2 crashes on an array slice in an
+-- update.)
 insert into agent (name, session, clients)
 values %(rows)s
     on conflict (org_id, name, session) do update
@@ -14,8 +15,8 @@ values %(rows)s
 
 -- name: agents_page
 -- Return a page of the agents that made calls in the last 30 days, latest first. Calls that only
--- read usually name no session, so a user with sessions is listed without a session only if such
--- calls also changed something.
+-- read usually name no session. So for a user with sessions, the row without a session is left out
+-- unless calls without a session changed something.
 select u.input_tokens, u.output_tokens, u.cost_micros, u.results, a.name, a.session,
        to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at, w.completed, w.failed,
        w.counted, app_now() as now
@@ -65,7 +66,7 @@ select u.input_tokens, u.output_tokens, u.cost_micros, u.results, a.name, a.sess
  cross join lateral :usage_of_agent u;
 
 -- name: agent_counts
--- Count an agent's latest audit entries in a period by event.
+-- For each kind of event, count an agent's audit entries in a period. Only the latest are read.
 select count(*) filter (where e.event = 'step_started') as started,
        count(*) filter (where e.event = 'step_completed') as completed,
        count(*) filter (where e.event = 'step_failed') as failed,

@@ -34,8 +34,8 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id::text));
 
 -- name: head
--- Return the number and hash of the last audit entry as the subject's row has them, and the last
--- number in the audit.
+-- Return the number and hash of the last audit entry that the row of the plan, run or other subject
+-- records, and the number of the last entry in the audit.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan where org_id = :org
@@ -52,7 +52,7 @@ select h.audit_seq as seq, h.audit_hash as hash,
  where h.id = %(subject_id)s;
 
 -- name: chain
--- Return a range of an audit chain that no longer changes, oldest first.
+-- Return the entries of an audit chain with numbers above `since` and up to `until`, oldest first.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s

@@ -1,6 +1,6 @@
 -- name: calls_by_tool
--- Return the number of calls, errors and durations of each tool. Only the latest calls of the
--- period are read.
+-- Return the number of calls and errors of each tool, and the durations of its calls. Only the
+-- latest calls of the period are read.
 select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,

@@ -42,8 +42,8 @@ update webhook_delivery d
 returning d.id::text, d.event, d.data, d.at, due.now, d.attempt, d.expires_at;
 
 -- name: record_outcome
--- Record the outcome of a delivery attempt. A success is recorded even if another process has
--- claimed the delivery since.
+-- Record the outcome of a try to deliver a message. A success is recorded even if another process
+-- has claimed the delivery since.
 update webhook_delivery
    set status = %(status)s,
        due_at = %(due_at)s,
@@ -69,7 +69,7 @@ select id::text, event, subject_id::text, data, status, attempt, at, due_at, set
  limit %(most)s;
 
 -- name: retry_delivery
--- Reset a delivery, so that it is sent again from the first attempt with the same id.
+-- Reset a delivery, so that its message is sent again with the same id and a new deadline.
 update webhook_delivery
    set status = 'waiting', attempt = 0, due_at = app_statement_time(), settled_at = null,
        answered = null,

@@ -11,7 +11,7 @@ select set_config('app.org_id', l.org_id::text, true)
  where l.org_id = :org and l.hash = app_secret_hash();
 
 -- name: link_by_hash
--- Return the link whose secret has the hash of this transaction.
+-- Return the link whose secret has the hash that is set in this transaction.
 :link_with_hash
    and l.org_id = app_org();
 

@@ -3,7 +3,7 @@
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: name_org_by_token_of_org
--- Set the transaction's org if the token belongs to the org that its text names.
+-- Set the transaction's org if the token belongs to the org that is named in the token's text.
 select set_config('app.org_id', t.org_id::text, true)
   from api_token t
  where t.org_id = :org and t.hash = app_secret_hash();

@@ -1,4 +1,4 @@
-"""Collects the uses of API tokens, and writes them in batches.
+"""Records when API tokens were last used. The records are written in batches.
 
 The time of a token's last use is precise to the minute.
 """
@@ -27,7 +27,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of a token for writing. If the queue is full, ignore the use."""
+        """Note that a token was used; `flush` writes this later. Ignore it if too many wait."""
         if len(self._waiting) < _MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()

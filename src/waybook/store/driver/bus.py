@@ -46,7 +46,7 @@ class Bus:
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[_SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events of each org so far. It starts at a random number, so that this process
+        #: Number of events of each org so far. It starts at a random number, so that `events_since`
         #: does not accept a position that another process gave to a client.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self.is_closed = False

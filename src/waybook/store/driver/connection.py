@@ -82,11 +82,11 @@ class DbConnection:
         self.is_lost = False
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send all statements in one round trip, and return the results of `statements`.
+        """Send both lists of statements in one round trip, and return the results of `statements`.
 
         Raises:
-            KeyConflict: a row with this key exists.
-            StaleCache: a statement's expected state does not match the database.
+            KeyConflict: a row to insert has the key of an existing row.
+            StaleCache: the cached data from which the statements were made is out of date.
             StaleCredential: the caller's cached credential does not match the database.
             Busy: a row lock was not granted in time, or a connection pooler was detected; nothing
                 was written.

@@ -231,7 +231,7 @@ MERGED = -1
 
 
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
-    """Merge the inserts of a message, and move them to its end.
+    """Merge the inserts that have the same query, and move them to the end of the message.
 
     Return the new message, and for each old statement the index of its result.
     """

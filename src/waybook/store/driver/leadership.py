@@ -86,7 +86,7 @@ class Leadership:
 async def hold_leadership(
     database: Database, leadership: Leadership, *, has_webhook: bool = False
 ) -> None:
-    """Become the leader once there is no other, and remain leader until the connection breaks.
+    """Try to become the leader, and lead until the connection breaks. Return if another leads.
 
     Raises:
         Unavailable: the connection broke, which ended the leadership.

@@ -15,6 +15,6 @@ select subject, subject_id::text, max(seq)
  limit %(most)s;
 
 -- name: process
--- Return the process id of the server connection. Behind a pooler, it may differ from the id at
--- connect.
+-- Return the process id of the PostgreSQL backend that runs this query. Behind a pooler, it may
+-- differ from the id that was reported when the connection was opened.
 select pg_backend_pid();

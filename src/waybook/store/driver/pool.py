@@ -23,8 +23,8 @@ from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 Org: TypeAlias = int | None
 _DEFAULT_SIZE = 10
 _ACQUIRE_SECONDS = 10.0
-#: Time limit of the first connection attempt. It is short, so that a lost network packet causes
-#: little delay, and doubles after each timeout.
+#: Time limit of the first try to connect. It is short, so that a lost network packet causes little
+#: delay, and doubles after each timeout.
 _FIRST_CONNECT_SECONDS = 2.0
 _RETRY_SECONDS = (0.05, 0.3)
 #: A call that has a connection for longer than this is considered stuck.
@@ -189,7 +189,7 @@ class ConnectionPool:
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
         """Return a connection for the org, or None if the caller should try again."""
         if self._closed:
-            raise Unavailable("this server is shutting down; repeat the call on the next one")
+            raise Unavailable("this server is shutting down; repeat the call on another server")
         if not self._turns.can_acquire(org):
             return await self._wait(org, deadline)
         if self._free:

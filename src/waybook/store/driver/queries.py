@@ -243,8 +243,8 @@ _RowSpec: TypeAlias = _RowClass | str | tuple[_RowClass, str]
 def load(name: str, **rows: _RowSpec) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
-    `rows` maps query names to row classes or to column names. After a class in a tuple, the first
-    name is a field with an instance of this class, which gets the first columns of the row.
+    `rows` maps query names to row classes or to column names. In a tuple of a class and names, the
+    first name is a field that holds an instance of the class, made from the first columns.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():

@@ -156,7 +156,7 @@ class Archive:
         except _DAMAGED as error:
             raise damaged(f"{member.name} cannot be read") from error
         if (rows, size, digest.hexdigest()) != (member.rows, member.bytes, member.sha256):
-            raise damaged(f"{member.name} is not what was written")
+            raise damaged(f"{member.name} does not match the manifest")
 
     @contextmanager
     def anchors(self) -> Iterator[AnchorFile]:
@@ -176,7 +176,7 @@ class Archive:
         with self.anchors() as anchors:
             chains = sum(1 for _ in anchors)
         if chains != self.manifest.anchor.chains:
-            raise damaged(f"{ANCHORS} is not what was written")
+            raise damaged(f"{ANCHORS} does not match the manifest")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
--- The database owner runs these in one snapshot. The driver quotes the names in braces.
+-- The database owner runs these queries in one snapshot. The driver quotes the names in braces.
 
 -- name: lock_table
 -- Block DROP and ALTER until the backup ends. Reads and writes continue.

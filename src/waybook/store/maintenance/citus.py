@@ -49,7 +49,7 @@ def distribute(connection: psycopg.Connection) -> list[str]:
 
 
 def let_settings_pass(connection: psycopg.Connection) -> None:
-    """Make every new session pass the current org on to the nodes of the cluster."""
+    """Make every new database session pass the current org on to the nodes of the cluster."""
     _run(connection, SQL["pass_settings_on"], database=sql.Identifier(connection.info.dbname))
 
 

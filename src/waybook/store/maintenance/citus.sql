@@ -39,8 +39,8 @@ select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as 
 set local citus.multi_shard_modify_mode = 'sequential';
 
 -- name: leave_new_tables_local
--- Keep Citus from converting a new table with a foreign key to the table of orgs. A converted table
--- could have no foreign key to a distributed table.
+-- Keep Citus from converting a new table with a foreign key to the table of orgs to a "local table"
+-- of the cluster, which could have no foreign key to a distributed table.
 set local citus.enable_local_reference_table_foreign_keys = off;
 
 -- name: drop_key
@@ -76,5 +76,6 @@ alter role waybook_maintenance login;
 alter role waybook_app login;
 
 -- name: pass_settings_on
--- Make every new session pass `set local` on to the nodes, because their policies need the org.
+-- Make every new database session pass `set local` on to the nodes, whose row-level security needs
+-- the org.
 alter database {database} set citus.propagate_set_commands = 'local';

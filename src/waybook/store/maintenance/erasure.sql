@@ -1,13 +1,13 @@
--- The database owner runs these in one transaction for one org. The driver quotes the names in
--- braces. Every statement filters by org, because the owner may be exempt from row-level security.
--- Every change returns the org of each row.
+-- The database owner runs these queries in one transaction for one org. The driver quotes the names
+-- in braces. Every statement filters by org, because the owner may be exempt from row-level
+-- security. Every deletion and update returns the org of each changed row, which is then checked.
 
 -- name: find_org
 -- The transaction must be able to see all orgs.
 select org_id from org where slug = %(slug)s;
 
 -- name: lock_org
--- Lock the org, so that no plan, run or definition is created in it during the erasure.
+-- Lock the org, so that no plan, run or workflow definition is created in it during the erasure.
 select erasures, erasure_hash from org where org_id = %(org_id)s for update;
 
 -- name: tables

@@ -1,5 +1,5 @@
--- Insert the rows of an exported plan or run. The serving role runs all statements in one
--- transaction, so row-level security puts every row into the caller's org.
+-- Insert the rows of an exported plan or run. The database role of the server runs all statements
+-- in one transaction, so row-level security puts every row into the caller's org.
 
 -- name: is_taken
 -- Return whether a plan, a run or an audit chain with this id exists in the org.

@@ -1,9 +1,9 @@
 """Runs schema migrations: numbered `.sql` files, each in its own transaction.
 
-The first file creates the whole schema. Three databases are refused: one of an earlier build, one
-that ran a file that was edited later, and one that is too new for this program. A migration can
-declare an older migration as compatible: a program that has only the migrations up to the older one
-can then still use the new schema.
+The first file creates the whole schema. Three kinds of databases are refused: those of an earlier
+build, those to which a file was applied that was edited later, and those that are too new for this
+program. A migration can declare an older migration as compatible: a program that has only the
+migrations up to the older one can then still use the new schema.
 """
 
 import re
@@ -142,8 +142,8 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
                 user = Identifier(connection.info.user).as_string()
                 raise Misconfigured(
                     f"the user {user} is not the owner of this database; set owner_url to a URL "
-                    f"of the owner. If {user} is to serve, an administrator must run: grant "
-                    f"{APP_ROLE} to {user}"
+                    f"of the owner. If the server is to run as {user}, an administrator must run: "
+                    f"grant {APP_ROLE} to {user}"
                 ) from error
     except psycopg.OperationalError as error:
         is_full = isinstance(error, psycopg.errors.DiskFull)
@@ -214,7 +214,7 @@ def apply(connection: psycopg.Connection, migration: Migration) -> None:
 
 
 def _execute_each(connection: psycopg.Connection, text: bytes) -> None:
-    """Execute each statement in its own message, as Citus requires."""
+    """Send each statement to the database separately, as Citus requires."""
     if citus.is_distributed(connection):
         citus.allow_foreign_keys(connection)
     for statement in split_statements(text.decode()):
@@ -328,12 +328,12 @@ def check_serving_role(dsn: str, role: str) -> None:
         except psycopg.errors.InsufficientPrivilege:
             named = _ask(connection, "name_of_user")
             raise Misconfigured(
-                f"the user {named} of the database URL is not a member of {role}, the role that "
-                f"serves; as an administrator run: grant {role} to {named}"
+                f"the user {named} of the database URL is not a member of {role}, the database "
+                f"role of the server; as an administrator run: grant {role} to {named}"
             ) from None
         if is_exempt:
             raise Misconfigured(
-                f"the role {role}, which serves, bypasses row-level security, so orgs would see "
+                f"the server's database role {role} bypasses row-level security, so orgs would see "
                 f"each other's rows; as an administrator run: alter role {role} nosuperuser "
                 "nobypassrls"
             )

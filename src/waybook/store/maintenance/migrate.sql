@@ -41,7 +41,7 @@ values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
 -- name: add_vector_extension
--- Without the extension, search ranks embeddings in the serving process.
+-- Without the extension, search ranks embeddings in the server process.
 do $$
 begin
   create extension if not exists vector;
@@ -152,7 +152,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: owned
--- Return tables owned by the serving role, which should own none.
+-- Return tables owned by the database role of the server, which should own none.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -161,7 +161,8 @@ select c.relname::text
  order by c.relname;
 
 -- name: audit_rights
--- Return the serving role's privileges on the audit, other than reading and inserting.
+-- Return the privileges on the audit that the database role of the server has, other than reading
+-- and inserting.
 select v.privilege
   from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
  where has_table_privilege('public.audit_entry', v.privilege);

@@ -162,7 +162,7 @@ class Erasure(NamedTuple):
 
 
 class OwnerRole(NamedTuple):
-    """The role in the owner's URL, and whether row-level security applies to it."""
+    """The database role in the owner's URL, and whether row-level security applies to it."""
 
     name: str
     superuser: bool

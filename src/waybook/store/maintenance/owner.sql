@@ -4,7 +4,8 @@ with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- Return the org's erasure records, oldest first. The counts are the exact stored text.
+-- Return the org's erasure records, oldest first. `counts` is the exact stored text, because the
+-- seal covers it.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
 
@@ -19,8 +20,8 @@ select erasure, subject, subject_id::text, entries, seal_before, seal_after from
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- Return erased subjects that exist again. Orgs are not checked, because the org of local mode
--- remains after its erasure.
+-- Return the plans, runs and other erased subjects of audit chains that exist again. Orgs are not
+-- checked, because the org of local mode remains after its erasure.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -34,8 +35,8 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains
--- Return the length and last hash of an audit chain when its hashes were last recomputed. There is
--- no row if the chain was deleted since.
+-- Return the length and last hash that an audit chain had when an erasure last recomputed its
+-- hashes. There is no row if a later erasure deleted the chain.
 select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s

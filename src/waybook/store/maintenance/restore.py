@@ -162,7 +162,7 @@ class _Restore:
         except psycopg.errors.InsufficientPrivilege as error:
             raise damaged(f"{member.name} has a row of another org") from error
         if inserted != member.rows:
-            raise damaged(f"{member.name} has {inserted} rows, not {member.rows}")
+            raise damaged(f"{member.name} has {inserted} rows, but the manifest says {member.rows}")
         self._run(SQL["empty_incoming"], member.table)
 
     def _run(self, query: Query, table: str) -> psycopg.Cursor[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
--- The database owner runs these in one transaction. The driver quotes the names in braces.
+-- The database owner runs these queries in one transaction. The driver quotes the names in braces.
 
 -- name: lock_table
 -- Block other writers and a second restore.

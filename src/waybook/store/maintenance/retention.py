@@ -1,6 +1,7 @@
-"""Deletes expired calls, answers and sessions and, if configured, archived plans and runs.
+"""Deletes expired rows of the call log, stored answers and web sessions.
 
-This runs periodically as the database owner, and in only one process at a time.
+If configured, archived plans and runs are deleted too. This runs periodically as the database
+owner, and in only one process at a time.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
--- The database owner runs these. The driver fills the braces, as in erasure.sql.
+-- The database owner runs these queries. The driver fills in the braces, as in erasure.sql.
 
 -- name: only_one
 -- Return whether this process got the retention lock. Other processes skip the work.
@@ -127,7 +127,8 @@ delete from web_session
 returning org_id;
 
 -- name: old_deletions
--- A process that has not read these records for a day reloads all embeddings instead.
+-- Delete old records of deleted passages. A process that has not read these records for a day
+-- reloads all embeddings instead.
 delete from passage_deletion
  where org_id = %(org_id)s
    and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion

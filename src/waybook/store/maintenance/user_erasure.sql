@@ -1,9 +1,9 @@
--- The database owner runs these in one transaction for one org. The driver fills the braces, as in
--- erasure.sql.
+-- The database owner runs these queries in one transaction for one org. The driver fills in the
+-- braces, as in erasure.sql.
 
 -- name: naming_columns
--- Return every text column of the tables with rows of orgs, except ids. The org, audit and erasure tables are
--- left out.
+-- Return every text column of the tables with rows of orgs, except ids. The tables of orgs, the
+-- audit and erasures are left out.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
