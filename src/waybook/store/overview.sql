@@ -150,8 +150,8 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
 
 -- name: work_running
 -- Return open plans and runs on which agents can work and that have no failed steps, latest
--- activity first. Only a limited number is read. Among plans active in the same minute, the choice
--- is arbitrary.
+-- activity first. Only a limited number is read. If the limit falls among plans active in the same
+-- minute, any of these plans may be left out.
 select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.updated_at,
        c.statuses, c.active_steps,
        case when w.kind = 'run'
@@ -345,8 +345,8 @@ select count(*) filter (where l.event = 'step_completed' and l.subject = 'plan')
   from latest l;
 
 -- name: decisions_since
--- Return how many reviews each user decided since a time, and how. The user with the most decisions
--- comes first.
+-- Return how many reviews each user decided since a time, by decision. The user with the most
+-- decisions comes first.
 select d.actor as user, d.decision, count(*) as reviews
   from (select e.actor, e.event, e.details ->> 'decision' as decision
           from audit_entry e

@@ -5,8 +5,8 @@
 %(org)s::uuid;
 
 -- name: subject_as_uuid
--- The id of a subject whose ids are UUIDs, so that the primary key serves the lookup. Null for a
--- plan or run.
+-- The id of an audited subject as a UUID, so that the primary key serves the lookup. Null for a
+-- plan or run, whose ids are not UUIDs.
 (case when length(%(subject_id)s::text) = 36 then %(subject_id)s::uuid end);
 
 -- name: row_of_entry
@@ -98,7 +98,7 @@ job j
  order by j.rank, j.id;
 
 -- name: jobs_in_progress
--- Jobs that workers hold, longest running first. They are read from the org's index of jobs in
+-- Jobs that agents hold, longest running first. They are read from the org's index of jobs in
 -- progress, because an index of the run's jobs would read all jobs of the run.
 (select j.* from job j where j.org_id = :org and j.status = 'processing' offset 0) j
  where j.run_id = %(run_id)s
@@ -124,13 +124,13 @@ r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.upd
 r.completed_at, r.canceled_at, app_now() as now, r.lists, :stages_of_run as stages;
 
 -- name: limit_of_all_runs
--- Number of runs to read. Null means all, for a filter that leaves out runs.
+-- Number of runs to read. Null, which means all, if a filter leaves out runs.
 case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
      then %(most)s::bigint end;
 
 -- name: failed_stages
--- Failed stages of open runs. Only the newest failed steps are read, because canceled runs keep
--- theirs.
+-- Failed stages of open runs. Only the newest failed steps are read, because the failed steps of
+-- canceled runs remain in the table.
 (select distinct r.id, r.name, s.stage_slug
    from (select s.run_id, s.stage_slug
            from stage_step s
@@ -232,7 +232,8 @@ json_build_object(
   'failed', count(*) filter (where s.status = 'failed'));
 
 -- name: status_initials
--- No two statuses have the same first letter, and this is cheaper than counting each status.
+-- One letter per step. No two statuses have the same first letter, and this is cheaper than
+-- counting the steps in each status.
 string_agg(left(s.status, 1), '');
 
 -- name: steps_of_plan
@@ -288,7 +289,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 case when p.canceled then 'canceled' else p.status end;
 
 -- name: status_of_asked_state
--- The stored status of the plans that are asked for.
+-- The status with which plans in the requested state are stored: canceled plans are stored as
+-- failed.
 case when %(state)s::text = 'canceled' then 'failed' else %(state)s::text end;
 
 -- name: last_change_of_plan
@@ -304,8 +306,8 @@ case when %(state)s::text = 'canceled' then 'failed' else %(state)s::text end;
 -- name: update_of_plan
 -- If the plan's audit number or status has changed since it was loaded, the number becomes null and
 -- the NOT NULL constraint rejects the update. The time of the next stall check changes only if the
--- plan was not checked while executing, or has new steps, because changing an indexed column
--- prevents an update in place.
+-- plan begins or stops executing or gets new steps, because changing an indexed column prevents an
+-- update in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -329,7 +331,7 @@ app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 
 -- name: one_row_or_stale
--- Fail with the error of an outdated copy unless the statement found one row.
+-- Fail with the exception `StaleCache` unless the statement found exactly one row.
 app_refuse_unless(count(*) = 1, 'WB001')
 
 -- name: plan_is_less_active
@@ -338,11 +340,12 @@ app_refuse_unless(count(*) = 1, 'WB001')
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: limit_of_all_plans
--- Number of plans to read. Null means all, for a filter that leaves out plans.
+-- Number of plans to read. Null, which means all, if a filter leaves out plans.
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
--- PostgreSQL can estimate how many plans fulfill these conditions, unlike one on `state_of_plan`.
+-- PostgreSQL can estimate how many plans fulfill these conditions, unlike a condition on the result
+-- of `state_of_plan`.
 (%(state)s::text is null
  or p.status = :status_of_asked_state
  and (p.canceled is null) <> (%(state)s::text = 'canceled'))
@@ -373,7 +376,8 @@ and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: deletion_is_recorded
--- Processes that have the passage in memory read the recorded deletion.
+-- True if the deletion of the passage `p` is recorded, so that processes that have it in memory can
+-- learn of the deletion.
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
@@ -433,10 +437,11 @@ coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)
                          then websearch_to_tsquery('english', %(every)s) end, false);
 
 -- name: best_candidates
--- Candidates, best first, ranked by BM25 with k1 = 1.5 and b = 0.3. Inverse document frequencies are
--- counted among the candidates. The measure is about the share of the query that a passage covers,
--- by weight. A passage that matches the query as written, with its quotes and minus signs, gets a
--- bonus. `ts_rank` of a word that occurs n times is about n / (n + 0.645), and 2.33 = 1.5 / 0.645.
+-- Candidates, best first, ranked by BM25 with k1 = 1.5 and b = 0.3. Inverse document frequencies
+-- are counted among the candidates. `measure` is approximately the share of the query's terms that
+-- a passage contains, by their weight. A passage that matches the query as written, with its quotes
+-- and minus signs, gets a bonus. `ts_rank` of a word that occurs n times is about n / (n + 0.645),
+-- and 2.33 = 1.5 / 0.645.
 asked as materialized (
   select q.query, max(t.spellings) as spellings
     from json_to_recordset(%(terms)s::json) as t (query text, spellings integer)
@@ -488,8 +493,8 @@ uuid_send(e.subject_id) || int4send(e.part) || e.embedding;
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;
 
 -- name: passages_to_embed
--- Passages created since a given time. Passages that broke the database connection within the last
--- day are left out.
+-- Passages created since a given time. Passages are left out if they were quarantined within the
+-- last day, because storing their embeddings broke the database connection.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
  where p.org_id = :org
@@ -501,12 +506,12 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.quarantined_at > app_now() - interval '1 day');
 
 -- name: session_of_entry
--- PostgreSQL does not regard `coalesce` as leakproof, so under row-level security no index would
--- serve a condition on it.
+-- The session of an audit entry, or an empty text. PostgreSQL does not regard `coalesce` as
+-- leakproof, so under row-level security no index would serve a condition on it.
 case when e.session is null then '' else e.session end;
 
 -- name: session_of_usage
--- Written like `session_of_entry`.
+-- As `session_of_entry`, for a record of usage.
 case when u.session is null then '' else u.session end;
 
 -- name: work_of_agent
@@ -591,7 +596,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: bearer_of_any_token
--- User and scopes of the valid token whose secret has the hash of this transaction.
+-- User and scopes of the valid token whose secret has the hash that is set in this transaction.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
        t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
        app_now() as now,
@@ -605,7 +610,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
    and u.disabled_at is null;
 
 -- name: person_of_any_session
--- User of the valid web session whose secret has the hash of this transaction.
+-- User of the valid web session whose secret has the hash that is set in this transaction.
 select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
        u.scopes as user_scopes, t.scopes as token_scopes,
        s.last_seen_at < app_now() - interval '1 minute' as record_use
@@ -624,7 +629,7 @@ select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.
             and (t.expires_at is null or t.expires_at > app_now())));
 
 -- name: link_with_hash
--- Link whose secret has the hash of this transaction, and the scopes of its user.
+-- Link whose secret has the hash that is set in this transaction, and the scopes of its user.
 select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
        l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
        u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,

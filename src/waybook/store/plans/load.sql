@@ -13,8 +13,8 @@ select :row_of_loaded_plan
 
 -- name: lock_if_unchanged
 -- Lock the plan if it has not changed since it was cached and the database clock agrees with the
--- call's time. Otherwise the whole message fails. Calls that update the plan use
--- `update_plan_if_unchanged` instead.
+-- call's time. Otherwise all statements sent together with this one fail. Calls that update the
+-- plan use `update_plan_if_unchanged` instead.
 select :one_row_or_stale as locked, max(same.now) as now
   from (select app_now() as now
           from plan p

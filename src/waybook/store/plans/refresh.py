@@ -37,7 +37,8 @@ MAX_ENTRIES: Final = 16
 MAX_DETAILS_BYTES: Final = 32_768
 
 _Convert: TypeAlias = Callable[[Any], object] | None
-#: Fields of a plan or step: the index in the named tuple, and the converter of the values, if any.
+#: For each field of a plan or step: its index in the named tuple, and the converter of its values
+#: or None.
 _Fields: TypeAlias = Mapping[str, tuple[int, _Convert]]
 
 

@@ -25,7 +25,7 @@ select :row_of_loaded_plan, :is_known_session as is_known_session,
  where p.org_id = :org and p.id = %(plan_id)s;
 
 -- name: current_plan_to_claim
--- As the query above, with the texts of the step that the caller most likely gets: the step it
+-- As `current_plan`, with the texts of the step that the caller most likely gets: the step it
 -- holds, or else the first pending step, even if that step has unfinished dependencies.
 select :row_of_loaded_plan, :is_known_session as is_known_session,
        :conditions_of_plan as conditions, :step_list_of_plan as steps,

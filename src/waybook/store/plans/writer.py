@@ -1,4 +1,4 @@
-"""Turns the decided changes of a plan into SQL statements. No other module writes plans."""
+"""Turns the decided changes of a plan into SQL statements."""
 
 from collections.abc import Iterator
 from operator import attrgetter

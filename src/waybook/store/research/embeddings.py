@@ -20,7 +20,7 @@ _KEY_BYTES = 20
 #: The numbers of a vector are stored as integers of 16 bits.
 _VECTOR = Struct(f"<{DIMENSIONS}h")
 RECORD_BYTES = _KEY_BYTES + _VECTOR.size
-#: Number of embeddings read per database message. They take about 2 MB.
+#: Number of embeddings read at once. They take about 2 MB.
 PAGE_ROWS = 4_096
 #: Up to this number of passages that match the filters, a search compares the query with each of
 #: them.
@@ -143,7 +143,7 @@ def last_key(blob: bytes) -> _Key:
 
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
-    """For a day, skip the passages that could not be embedded."""
+    """Leave the passages out of the index for a day, because storing them broke the connection."""
     return SQL["quarantine_passages"](**_key_arrays(keys), model=model, backend=backend)
 
 

@@ -1,5 +1,5 @@
--- Embeddings of passages, which the serving process ranks. Many rows are returned as one
--- value with records of fixed width, so that no object is created per row.
+-- Embeddings of passages, which the server process compares with a query. Many rows are returned as
+-- one value with records of fixed width, so that no object is created per row.
 
 -- name: insert_embeddings
 insert into passage_embedding (subject_id, part, model, embedding)
@@ -89,7 +89,7 @@ select string_agg(:embedding_record, '')
  where e.model = %(model)s;
 
 -- name: fitting
--- Return the places of the first of the given passages that match the filters of a search.
+-- Return the positions in the given list of the first passages that match the filters of a search.
 select n.place::integer
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) with ordinality
        as n (subject_id, part, place)

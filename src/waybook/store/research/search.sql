@@ -6,8 +6,8 @@ select to_regclass('public.passage_vector') is not null as has_pgvector,
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
--- Return a limited number of passages: with every term, then with a heavy term and, if these are
--- few, with any term.
+-- Return a limited number of passages: with every term, then with a heavy (rare) term and, if these
+-- are few, with any term.
 with heavy as materialized (
   select p.subject_id, p.part, p.words, p.created_at
     from passage p

@@ -25,7 +25,7 @@ JobFilter: TypeAlias = tuple[str | None, str | None]
 
 #: Maximum number of held jobs in a cached run.
 MAX_HELD_JOBS = 256
-#: Maximum number of open steps in a cached run.
+#: Maximum number of steps in a cached run.
 MAX_STEPS = 1_000
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128

@@ -23,8 +23,8 @@ select :row_of_input
  order by n.stage, n.document_key, n.step_key, n.model, n.lineage, n.reviewer nulls first;
 
 -- name: documents_of_lineage
--- Return the same for documents with one of these stages, keys and lineages. The lineage is compared
--- in the index, so that other lineages are not read.
+-- As `documents_of`, for documents with one of these stages, keys and lineages. The lineage is
+-- compared in the index, so that other lineages are not read.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, '')) w.number, d.id as document_id,

@@ -72,7 +72,7 @@ select :row_of_run, :documents_of_listed_run as documents_available,
 
 -- name: runs_with_text
 -- Return runs whose id begins with a text or whose name contains the text. Documents are counted
--- only in the order by latest start. Runs are found as in `plans_with_text`.
+-- only if the runs are ordered by their start. Runs are found as in `plans_with_text`.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last

@@ -55,12 +55,12 @@ class CommitPipeline:
 
         Raises:
             StaleCache: another process has changed the run; nothing was written.
-            KeyConflict: a call of the batch used a key that exists; nothing was written.
+            KeyConflict: a call of the batch inserted a row whose key exists; nothing was written.
             DroppedDecision: a batch before this call failed; nothing was written.
         """
         self.state = call.after
         if not self.is_sending:
-            # This call sends its message itself, so that canceling the call cancels the message.
+            # This call sends its statements itself, so that canceling the call cancels them.
             self.is_sending = True
             await self._write([call])
             return

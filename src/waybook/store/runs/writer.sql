@@ -35,7 +35,7 @@ update run
 
 -- name: update_unchanged_run
 -- Lock and update a run if it has not changed since it was cached and the database clock agrees
--- with the call's time. Otherwise the whole message fails.
+-- with the call's time. Otherwise all statements sent together with this one fail.
 with updated as (
   update run
      set completed_at = %(completed_at)s,
