@@ -51,7 +51,7 @@ class Entity(StrEnum):
     LATE_RESULT = "late_result"
     ORG = "org"
     USER = "user"
-    TOKEN = "token"  # noqa: S105 - the kind of row, not one of them
+    TOKEN = "token"  # noqa: S105 - a kind of row, not a secret
 
 
 class Change(NamedTuple):
@@ -105,7 +105,7 @@ def as_json(value: object) -> Json:
     ('a', None, [1, 2])
     """
     if type(value) in PLAIN:
-        return value  # type: ignore[return-value]  # as below, for nearly all there is
+        return value  # type: ignore[return-value]  # a JSON scalar
     if isinstance(value, datetime):
         return rfc3339(value)
     if isinstance(value, StrEnum):
@@ -188,7 +188,7 @@ def differences(replayed: Rows, stored: Rows) -> list[str]:
 
 
 def changes_from_json(raw: Json) -> Iterator[Change]:
-    """Yield the row changes that one element of an audit entry describes."""
+    """Yield the row changes that one element of an audit entry's list `changes` describes."""
     match raw:
         case [str(entity), str(row_id), dict(fields)] if entity in _ENTITIES:
             for field, values in fields.items():

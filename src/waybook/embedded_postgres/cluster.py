@@ -1,6 +1,6 @@
 """Creates and sets up the embedded PostgreSQL cluster, with the installed binaries.
 
-Every step can be interrupted and repeated.
+Every operation can be interrupted and repeated.
 """
 
 import hashlib

@@ -119,7 +119,7 @@ _SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """Return the running PostgreSQL once it accepts connections, or None.
+    """Return the running PostgreSQL once it accepts connections, or None if no server is running.
 
     Raises:
         Unavailable: a server listens, but its process cannot be determined.

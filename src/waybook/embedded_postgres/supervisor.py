@@ -44,7 +44,7 @@ class Attachment:
     def __init__(
         self, control_dir: ControlDirectory, claim: int, *, durable: bool, grace_seconds: float
     ) -> None:
-        """Start the server if it does not run. `claim` holds the lock that all clients share."""
+        """Start the server if it does not run. `claim` is the open lock file of all clients."""
         self._control_dir = control_dir
         durability = "durable" if durable else "fleeting"
         self._arguments = (control_dir.data_dir, durability, str(grace_seconds))

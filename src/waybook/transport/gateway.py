@@ -1,4 +1,4 @@
-"""Connect HTTP and stdio with the tool dispatcher, and limit the open change streams."""
+"""Connects HTTP and stdio with the tool dispatcher, and limits the open streams of changes."""
 
 from asyncio import get_running_loop
 from collections import Counter

@@ -101,7 +101,7 @@ def _json_line(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def _read_json(line: bytes) -> Any:  # noqa: ANN401 - any JSON may stand in a file
+def _read_json(line: bytes) -> Any:  # noqa: ANN401 - a line may contain any JSON
     try:
         return json.loads(line)
     except ValueError:

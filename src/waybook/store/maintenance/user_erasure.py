@@ -124,8 +124,8 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> 
     """Raise an error if the audit chain is invalid, because new hashes would hide that."""
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
-            f"the audit of {name} is broken, and resealing it would hide that; nothing was "
-            "erased. Look into it first: waybook audit verify says what is wrong"
+            f"the audit of {name} is broken, and computing its seals again would hide that; "
+            "nothing was erased. Look into it first: waybook audit verify says what is wrong"
         )
 
 

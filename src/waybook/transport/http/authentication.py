@@ -175,7 +175,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
 
 
 async def reauthenticate(request: Request | None) -> bool:
-    """Return whether the credential of a long-lived request is valid, or cannot be checked now."""
+    """Return whether a long request may go on: its credential is valid or cannot be checked now."""
     gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):
         return True
@@ -231,7 +231,7 @@ def metadata_routes(settings: IssuerSettings) -> list[Route]:
     """Return the routes of the metadata that tells clients how to sign in at `/mcp`.
 
     The metadata names the identity provider and the accepted scopes. Some clients read the metadata
-    at the root.
+    at the path without `/mcp`.
     """
     scopes = [scope for scope in Scope if scope is not Scope.ADMIN]
     metadata = {

@@ -52,7 +52,7 @@ class McpEndpoint:
             json_response=True,
             stateless=True,
             max_request_body_size=MESSAGE_LIMIT,
-            # The pipeline checks `Host` and `Origin`.
+            # `RequestPipeline` checks `Host` and `Origin`.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
@@ -124,7 +124,7 @@ async def _answer_checked(
 
 
 def _unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
-    """Return an error response if the check of the credential failed with an error, else None."""
+    """Return an error response if the credential could not be checked, else None."""
     fault: WaybookError | None = request_state(request).get(FAULT)
     return None if fault is None else mcp_error_response(request, message, fault)
 

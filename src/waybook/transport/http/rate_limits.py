@@ -289,7 +289,10 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Count a lookup as failed until the secret proves valid. Return the seconds counted."""
+        """Count a lookup as failed until the secret proves valid.
+
+        Return the seconds that were added to the time in `_full_at`, to subtract them later.
+        """
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         now = self._clock()
@@ -375,7 +378,7 @@ def client_address_of(request: Request, proxies: Proxies) -> str:
     return client_address(proxies, peer, request.headers.getlist("x-forwarded-for"))
 
 
-#: Sign-in attempts from one address within `WINDOW_SECONDS`.
+#: Maximum number of tries to sign in from one address within `WINDOW_SECONDS`.
 MAX_ATTEMPTS: Final = 10
 WINDOW_SECONDS: Final = 60.0
 
@@ -386,7 +389,7 @@ class LoginThrottle:
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Count a sign-in attempt. Return 0, or the seconds to wait after too many attempts."""
+        """Count a try to sign in. Return 0, or the seconds to wait after too many tries."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)
@@ -401,7 +404,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the key by which attempts are counted: an IPv4 address, or an IPv6 /64 network.
+    """Return the key by which tries are counted: an IPv4 address, or an IPv6 /64 network.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')
@@ -410,6 +413,6 @@ def address_prefix(address: str) -> str:
         read = ip_address(address)
     except ValueError:
         return ""
-    if read.version == 4:  # noqa: PLR2004 - as the protocol is numbered
+    if read.version == 4:  # noqa: PLR2004 - IP version 4
         return str(read)
     return str(ip_network((read, 64), strict=False))

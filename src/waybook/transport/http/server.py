@@ -147,9 +147,9 @@ async def serve(
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
     drain: Drain | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then drain and shut down.
+    """Serve until SIGINT or SIGTERM, keep serving for the time of `drain`, then shut down.
 
-    A second signal ends the draining immediately.
+    A second signal ends this time immediately.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

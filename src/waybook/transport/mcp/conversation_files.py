@@ -263,7 +263,7 @@ def _after(
 ) -> State:
     arguments = params.arguments or {}
     if isinstance(result, wire.InputRequiredResult):
-        # The call was executed, but the client must still ask the user. Until then, the reply is
+        # The call was executed, but the client must still ask a person. Until then, the reply is
         # only in `request_state`.
         reply = orjson.loads(result.request_state or "{}")
     elif result.is_error:

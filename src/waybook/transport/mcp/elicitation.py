@@ -1,6 +1,6 @@
 """Let people decide reviews in the chat: with a form (MCP elicitation), or as a task.
 
-The review is stored first, so it stays open if the user declines or never answers the form.
+The review is stored first, so it stays open if the person declines or never answers the form.
 
 A client that supports the extension `io.modelcontextprotocol/tasks` gets a task instead of the
 reply to `request_user_review`, and polls the task until a person has decided.
@@ -149,7 +149,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision from a form. If the user declined, return the first call's reply."""
+        """Submit the decision from a form, or return `first_reply` if the person declined."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = response.content or {}

@@ -66,7 +66,7 @@ it returns, and call complete_skill when you are done.
 #: An MCP prompt, and its text with a placeholder for its only argument.
 _Prompt: TypeAlias = tuple[wire.Prompt, str]
 
-#: Value of an argument that is not required.
+#: Text that replaces an optional argument which the client left out.
 _ASK_FIRST: Final = "(Ask me what the question is, before anything else.)"
 
 

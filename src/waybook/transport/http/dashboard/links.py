@@ -102,7 +102,7 @@ def _context(page: PageRequest, link: AccessLink) -> RequestContext:
 
 
 async def link_page(kind: LinkKind, find: FindLink, page: PageRequest) -> Response:
-    """Show a review or a completed stage, and decide or give feedback with the submitted form."""
+    """Show a review or a completed stage. Store the decision or feedback of a submitted form."""
     request, is_review = page.request, kind is LinkKind.REVIEW
     if is_cross_site_navigation(request):
         # After a link on another site, the browser sends no session cookie. It sends the cookie

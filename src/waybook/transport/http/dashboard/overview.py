@@ -224,7 +224,7 @@ async def research_page(page: PageRequest) -> Response:
 
 
 def _is_match(name: str, text: str) -> bool:
-    """Return whether words of a name begin with all words of the text.
+    """Return whether each word of the text begins a word of the name.
 
     >>> _is_match("Go to inbox", "inb"), _is_match("Go to inbox", "to box")
     (True, False)

@@ -103,7 +103,7 @@ class SignInPage:
         then = safe_return_path(request.query_params.get("then"), "/")
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if secret:
-            # An unknown session counts as a failed attempt.
+            # An unknown session cookie counts as an invalid credential.
             with suppress(RateLimited, Unauthenticated), self.failures.lookup(address, secret):
                 await self.signed_in(request)
                 return RedirectResponse(then, HTTPStatus.SEE_OTHER)

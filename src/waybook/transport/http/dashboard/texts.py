@@ -60,7 +60,8 @@ _CONTEXT_LINES: Final = 3
 class Diff:
     """The lines that differ between two texts."""
 
-    #: Each line is `same`, `added` or `removed`, or the number of `omitted` lines.
+    #: Kind and text of each line. The kinds are `same`, `added`, `removed` and `omitted`; the text
+    #: of `omitted` is the number of omitted lines.
     lines: Sequence[tuple[str, str]] = ()
     added: int = 0
     removed: int = 0

@@ -195,7 +195,7 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
     }
 
 
-#: Beginning of a list, diagram or JSON document, which an importer reads.
+#: Matches the beginning of a list, diagram or JSON document, which an importer can read.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )

@@ -36,8 +36,8 @@ _BAR_HEIGHT: Final = 10
 _MAX_ROWS: Final = 12
 _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
-#: Status that the page shows for each status of a job, in order of priority: a cell with several
-#: jobs shows the first entry that matches one of its jobs.
+#: Status that the page shows for each status of a job, in order of priority: for a step and model
+#: with several jobs, the page shows the first entry that matches one of the jobs.
 _CELL_STATUSES: Final = {
     "failed": "failed",
     "retry_loop_failed": "failed",
@@ -157,8 +157,8 @@ class _Cells:
         }
 
 
-#: Maximum number of boxes of a stage. In a larger stage, only the part around the current step is
-#: drawn.
+#: Maximum number of boxes that the map draws for a stage. In a larger stage, only the part around
+#: the current step is drawn.
 _MAX_BOXES: Final = 100
 #: With this width, the text of the map is about as large as the text of the page.
 MAP_WIDTH: Final = 1120
@@ -285,7 +285,7 @@ _FORM_PLACES: Final = ("stage", "step", "document", "following")
 
 
 async def retry_or_regenerate(page: PageRequest) -> Response:
-    """Retry failed jobs, or render a document again, as the end of the path says."""
+    """Retry failed jobs or regenerate a document, as the end of the path says."""
     form, run_id = await page.form(), page.path("run_id")
     action = page.request.url.path.rpartition("/")[2]
     args: dict[str, object]
