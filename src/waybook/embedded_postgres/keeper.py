@@ -1,7 +1,7 @@
 """Supervisor process: starts the embedded PostgreSQL, restarts it, and stops it when unused.
 
-If the process runs as root, it creates the directories and then permanently switches to the user of
-the PostgreSQL server.
+If the process runs as root, it creates the directories and then permanently switches to the system
+account of the PostgreSQL server.
 """
 
 import contextlib

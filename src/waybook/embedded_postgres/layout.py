@@ -20,7 +20,7 @@
         ├── server.log     at most two files of bounded size
         └── socket/
 
-If Waybook runs as root, the server runs as another user. If that user cannot reach the data
+If Waybook runs as root, the server runs as another system user. If that user cannot reach the data
 directory (for example below /root), `server/` is /var/lib/waybook/<hash of the data directory>
 instead, and `keeper/home` contains that path. After the data directory is deleted, `remove_orphans`
 removes `server/`.

@@ -69,7 +69,7 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # The process belongs to another user.
+        pass  # The process belongs to another system user.
     return True
 
 

@@ -132,7 +132,7 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
             connection.execute(f"set local app.org_id = '{org_id}'".encode())
             connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})
     except psycopg.errors.UniqueViolation:
-        raise InvalidInput(f"there is an org {slug} already", argument="slug") from None
+        raise InvalidInput(f"an org {slug} already exists", argument="slug") from None
 
 
 def read_orgs(rows: Iterable[OrgListItem]) -> list[OrgListItem]:

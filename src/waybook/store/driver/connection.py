@@ -49,8 +49,8 @@ set_json_loads(orjson.loads, _ADAPTERS)
 #: Errors after which the connection may be unusable.
 _LOST = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError)
 _DEALLOCATE_ALL = "deallocate all"
-#: Number of messages to PostgreSQL after which a connection first discards its query plans. The
-#: number then grows up to `REPLAN_EVERY`.
+#: Number of transactions after which a connection first discards its query plans. The number then
+#: grows up to `REPLAN_EVERY`.
 _REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 
@@ -108,7 +108,7 @@ class DbConnection:
             raise
 
     async def _greet(self) -> None:
-        """Apply the session settings outside a transaction, because a rollback would undo them."""
+        """Set up the database session outside a transaction, because a rollback would undo this."""
         process = self.connection.pgconn.backend_pid
         settings = self._wire.session_settings(process)
         unprepared = settings._replace(form=settings.form._replace(name=None))

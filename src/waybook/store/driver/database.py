@@ -1,6 +1,6 @@
 """Transactions that see the rows of one org only, and an estimate of the database clock.
 
-A transaction sends two messages: the first one loads and locks rows, the second one writes and
+A transaction takes two round trips: the first one loads and locks rows, the second one writes and
 commits.
 """
 
@@ -26,7 +26,7 @@ from waybook.tracing import TRACING
 
 
 class CredentialCheck:
-    """A check of the caller's cached credential, sent with the first database message of the call.
+    """A check of the caller's cached credential, sent with the first SQL statements of the call.
 
     With this check, a revoked token is refused immediately by every process, without an extra round
     trip.

@@ -21,8 +21,8 @@ from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
-#: Maximum number of messages of an org that await an answer. Further calls wait, and are then sent
-#: together.
+#: Maximum number of an org's transactions that await an answer. Further calls wait, and are then
+#: sent together.
 MAX_IN_FLIGHT = 3
 #: Maximum number of writes sent together. The limit is small, so that several database backends
 #: share the work.
@@ -231,9 +231,9 @@ MERGED = -1
 
 
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
-    """Merge the inserts that have the same query, and move them to the end of the message.
+    """Merge the inserts that have the same query, and move them to the end.
 
-    Return the new message, and for each old statement the index of its result.
+    Return the new list of statements, and for each old statement the index of its result.
     """
     merged: list[Statement | str] = []
     places: list[int] = []

@@ -88,7 +88,7 @@ class WireSettings:
     is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
-        """Return a statement that sets the timeouts for the session.
+        """Return a statement that sets the timeouts of the database session.
 
         Behind a connection pooler, it must be sent in every transaction.
         """

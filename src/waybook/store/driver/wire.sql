@@ -7,13 +7,13 @@ select set_config('work_mem', '64kB', true);
 select count(*) from generate_series(1, 100000);
 
 -- name: set_session
--- Configure the session for our statements. They look up rows by key, so one generic query plan
--- with indexes fits all values, and JIT compilation never pays off. Citus chooses the node while it
--- plans a query, so in a cluster each execution is planned. Sequential scans are disabled, because
--- a query plan made for a small table is kept until the table is analyzed again. If the backend's
--- process id is not `pid`, a pooler shares the session with other clients, and the settings apply
--- to this transaction only. Citus passes `set local` on to the nodes, whose row-level security
--- needs the org.
+-- Configure the database session for our statements. They look up rows by key, so one generic query
+-- plan with indexes fits all values, and JIT compilation never pays off. Citus chooses the node
+-- while it plans a query, so in a cluster each execution is planned. Sequential scans are disabled,
+-- because a query plan made for a small table is kept until the table is analyzed again. If the
+-- backend's process id is not `pid`, a pooler shares the session with other clients, and the
+-- settings apply to this transaction only. Citus passes `set local` on to the nodes, whose
+-- row-level security needs the org.
 select pg_backend_pid(), c.is_cluster,
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),

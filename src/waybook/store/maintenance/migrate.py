@@ -196,8 +196,8 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
         except psycopg.errors.LockNotAvailable:
             time.sleep(_LOCK_PAUSE_SECONDS)
     raise Busy(
-        f"migration {migration.title} waits for tables that are in use, by a backup perhaps; "
-        "nothing of it was done: wait for that to end, then run waybook migrate"
+        f"migration {migration.title} waited too long for tables that are in use, perhaps by a "
+        "backup; nothing of it was done: wait until the tables are free, then run waybook migrate"
     )
 
 

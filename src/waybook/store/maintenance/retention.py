@@ -168,7 +168,7 @@ def _make_partition_of_moved_calls(
 
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    # Citus refuses several statements in one message.
+    # Citus refuses several statements that are sent together.
     for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
         owner.execute_ddl(query, name)
 

@@ -1,4 +1,4 @@
-"""Turns the decided changes of a plan into SQL statements."""
+"""Turns the changes of a plan that a `Decision` contains into SQL statements."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -54,7 +54,7 @@ def statements(
     *,
     is_cached: bool = False,
 ) -> tuple[list[Statement], ChainHead]:
-    """Return the SQL statements that write decided changes, and the new end of the audit chain.
+    """Return the SQL statements that write the changes of `decision`, and the new chain end.
 
     For a cached plan, the first statement fails if the plan has changed in the database.
     """

@@ -82,7 +82,7 @@ class CachedRun(NamedTuple):
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
-        """Return the run after decided changes, or None if it has ended or has become too large."""
+        """Return the run with the changes of `decision`, or None if it ended or is too large."""
         run, held, free, others = decision.run, {**self.held}, self.free, set[str]()
         for job in decision.jobs.values():
             if job.unit is None:

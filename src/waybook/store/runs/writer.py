@@ -1,4 +1,4 @@
-"""Writes runs: turns decided changes into SQL statements for rows and audit."""
+"""Turns the changes of a run that a `RunDecision` contains into SQL statements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -243,7 +243,7 @@ def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
 
 
 def is_same_site(method: str, headers: HeaderValues) -> bool:
-    """Return whether a request comes from our own site or from a link that the user followed."""
+    """Return whether a request comes from our own site or from a link that a person followed."""
     if _SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
         return True
     return (

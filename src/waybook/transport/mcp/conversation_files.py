@@ -246,7 +246,7 @@ class ConversationFiles:
                 and not _is_running(other.get("process"))
             )
             if path.stem != key and (place >= MAX_FILES or is_superseded):
-                # The file may belong to another user, or be a directory.
+                # The file may belong to another user of the system, or be a directory.
                 with suppress(OSError):
                     _delete(path)
 

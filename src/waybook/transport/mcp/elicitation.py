@@ -165,7 +165,7 @@ class ReviewElicitation:
         server.extensions[TASKS_EXTENSION] = {}
         call_tool = server.get_request_handler("tools/call")
         if call_tool is None:
-            raise LookupError("tools/call")
+            raise LookupError("the server has no handler for tools/call")
 
         async def call(context: Context, params: wire.CallToolRequestParams) -> HandlerResult:
             result = await call_tool.handler(context, params)

@@ -197,8 +197,8 @@ async def search_page(page: PageRequest) -> Response:
             await page.context(),
             text,
             limit=_MAX_OPTIONS if is_palette else _MAX_HITS,
-            # Search by meaning only for the results page. The command palette searches while the
-            # user types, when a search by meaning does not help.
+            # Search by meaning only for the results page. The command palette searches while a
+            # person types, when a search by meaning does not help.
             semantic=not is_palette,
         )
     except InvalidInput as refused:

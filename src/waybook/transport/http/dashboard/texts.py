@@ -14,7 +14,7 @@ from waybook.dag.templates.filters import json_to_markdown
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.json_values import Json
 
-#: A text with more characters or more lines is shown folded.
+#: A text with more characters or more lines is shown collapsed.
 LONG, TALL = 700, 14
 #: Maximum number of characters of a text that a page shows.
 MAX_LENGTH = 40_000

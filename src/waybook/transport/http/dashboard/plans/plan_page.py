@@ -252,7 +252,7 @@ async def _render(page: PageRequest, reply: FormReply | None = None) -> Response
         reply=reply,
         is_modifiable=plan.status in MODIFIABLE,
         budget={"tokens": str((budget and budget.tokens) or ""), "cost": cost},
-        # The move button that the user pressed last gets the keyboard focus.
+        # The move button that was pressed last gets the keyboard focus.
         moved=page.number("moved"),
         way=page.query("way") or "",
     )
