@@ -1,7 +1,6 @@
 -- name: record_agents
--- Insert the agents that made calls, or update the time of their last call. `clients` has the last
--- eight client programs of an agent, latest first. (Citus 13.2 crashes on an array slice in an
--- update.)
+-- Insert the agents that made calls, or update the time of their last call. `clients` has an
+-- agent's last eight clients, latest first. (Citus 13.2 crashes on an array slice in an update.)
 insert into agent (name, session, clients)
 values %(rows)s
     on conflict (org_id, name, session) do update

@@ -232,8 +232,7 @@ json_build_object(
   'failed', count(*) filter (where s.status = 'failed'));
 
 -- name: status_initials
--- One letter per step. No two statuses have the same first letter, and this is cheaper than
--- counting the steps in each status.
+-- One letter per step: no two statuses share a first letter, and this is cheaper than counting.
 string_agg(left(s.status, 1), '');
 
 -- name: steps_of_plan
@@ -289,8 +288,7 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 case when p.canceled then 'canceled' else p.status end;
 
 -- name: status_of_asked_state
--- The status with which plans in the requested state are stored: canceled plans are stored as
--- failed.
+-- The stored status of plans in the requested state. Canceled plans are stored as failed.
 case when %(state)s::text = 'canceled' then 'failed' else %(state)s::text end;
 
 -- name: last_change_of_plan
@@ -344,8 +342,8 @@ and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', '
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
--- PostgreSQL can estimate how many plans fulfill these conditions, unlike a condition on the result
--- of `state_of_plan`.
+-- PostgreSQL can estimate how many plans fulfill these conditions. It could not estimate this for a
+-- condition on `state_of_plan`.
 (%(state)s::text is null
  or p.status = :status_of_asked_state
  and (p.canceled is null) <> (%(state)s::text = 'canceled'))
@@ -376,8 +374,7 @@ and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: deletion_is_recorded
--- True if the deletion of the passage `p` is recorded, so that processes that have it in memory can
--- learn of the deletion.
+-- True if the deletion of `p` is recorded for the processes that have the passage in memory.
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
@@ -438,10 +435,10 @@ coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)
 
 -- name: best_candidates
 -- Candidates, best first, ranked by BM25 with k1 = 1.5 and b = 0.3. Inverse document frequencies
--- are counted among the candidates. `measure` is approximately the share of the query's terms that
--- a passage contains, by their weight. A passage that matches the query as written, with its quotes
--- and minus signs, gets a bonus. `ts_rank` of a word that occurs n times is about n / (n + 0.645),
--- and 2.33 = 1.5 / 0.645.
+-- are counted among the candidates. `measure` is about the weighted share of the query's terms that
+-- a passage contains. A passage that matches the query as written, with its quotes and minus signs,
+-- gets a bonus. `ts_rank` of a word that occurs n times is about n / (n + 0.645), and
+-- 2.33 = 1.5 / 0.645.
 asked as materialized (
   select q.query, max(t.spellings) as spellings
     from json_to_recordset(%(terms)s::json) as t (query text, spellings integer)

@@ -53,9 +53,7 @@ CURRENT_CHECK: Final[ContextVar[CredentialCheck | None]] = ContextVar("credentia
 
 
 def pending_check(org_id: UUID) -> CredentialCheck | None:
-    """Return the credential check with which the next transaction must begin, or None.
-
-    None means that the current call has no check, or that its check has passed.
+    """Return the check that must begin the next transaction, or None if nothing is left to check.
 
     Raises:
         StaleCredential: the current call's check has failed.

@@ -33,8 +33,7 @@ select app_org() as org_id, a.subject, a.id as subject_id, a.seq, coalesce(e.has
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
 
 -- name: stones
--- Return the tombstones of these audit chains, which are the records that erasures left of them. A
--- deleted chain has no seal after the erasure.
+-- Return the tombstones (records of erasures) of these chains. A deleted chain has no `seal_after`.
 select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
  where t.org_id = app_org() and t.subject_id = any (%(ids)s::text[])

@@ -76,6 +76,5 @@ alter role waybook_maintenance login;
 alter role waybook_app login;
 
 -- name: pass_settings_on
--- Make every new database session pass `set local` on to the nodes, whose row-level security needs
--- the org.
+-- Make every new database session pass `set local` on to the nodes, so that they know the org.
 alter database {database} set citus.propagate_set_commands = 'local';

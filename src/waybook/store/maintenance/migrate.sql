@@ -161,8 +161,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: audit_rights
--- Return the privileges on the audit that the database role of the server has, other than reading
--- and inserting.
+-- Return the privileges of the server's role on the audit, other than reading and inserting.
 select v.privilege
   from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
  where has_table_privilege('public.audit_entry', v.privilege);

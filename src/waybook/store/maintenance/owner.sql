@@ -4,8 +4,7 @@ with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- Return the org's erasure records, oldest first. `counts` is the exact stored text, because the
--- seal covers it.
+-- Return the org's erasure records, oldest first. `counts` is the exact text that the seal covers.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
 

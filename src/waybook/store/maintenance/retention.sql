@@ -127,8 +127,7 @@ delete from web_session
 returning org_id;
 
 -- name: old_deletions
--- Delete old records of deleted passages. A process that has not read these records for a day
--- reloads all embeddings instead.
+-- A process that has not read these deletions for a day reloads all embeddings instead.
 delete from passage_deletion
  where org_id = %(org_id)s
    and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion

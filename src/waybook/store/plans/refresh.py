@@ -37,8 +37,7 @@ MAX_ENTRIES: Final = 16
 MAX_DETAILS_BYTES: Final = 32_768
 
 _Convert: TypeAlias = Callable[[Any], object] | None
-#: For each field of a plan or step: its index in the named tuple, and the converter of its values
-#: or None.
+#: For each field of a plan or step: its index in the named tuple and, if any, its converter.
 _Fields: TypeAlias = Mapping[str, tuple[int, _Convert]]
 
 

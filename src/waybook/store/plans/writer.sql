@@ -17,9 +17,8 @@ insert into plan_brief (:columns_of_plan_brief) values (:values_of_plan_brief);
 
 -- name: update_plan_if_unchanged
 -- Update a plan that was cached and is not locked, if it has not changed since and the database
--- clock agrees with the call's time. Otherwise all statements sent together with this one fail. The
--- update itself locks the plan, because a separate lock would be one more record in the write-ahead
--- log.
+-- clock agrees with the call's time. Otherwise all statements sent with this one fail. The update
+-- itself locks the plan, because a separate lock would add a record to the write-ahead log.
 with changed as (
   :update_of_plan
      and audit_seq = %(old_seq)s

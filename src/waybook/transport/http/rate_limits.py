@@ -289,10 +289,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Count a lookup as failed until the secret proves valid.
-
-        Return the seconds that were added to the time in `_full_at`, to subtract them later.
-        """
+        """Count a lookup as failed. Return the seconds to subtract again if the secret is valid."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         now = self._clock()
