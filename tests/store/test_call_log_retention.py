@@ -190,7 +190,7 @@ def test_running_retention_as_the_serving_role_raises_misconfigured(
 ) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
-    with pytest.raises(Misconfigured, match="owner_url names the owner"):
+    with pytest.raises(Misconfigured, match="set owner_url to a URL of the owner"):
         apply_retention(own_place.app_dsn, FOR_EVER)
 
 

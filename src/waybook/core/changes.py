@@ -116,7 +116,7 @@ def as_json(value: object) -> Json:
 
 
 def text_hash(*texts: str) -> str:
-    """Return the SHA-256 hash that audit entries contain in place of texts.
+    """Return the SHA-256 hash that audit entries contain in place of long texts.
 
     >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
     ('ca978112', False)

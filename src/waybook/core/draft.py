@@ -1,6 +1,6 @@
-"""Base of the drafts of plans and runs, which record every change for the audit.
+"""Base class of drafts: a draft is a plan or run while one call changes it.
 
-Every rule changes a plan or run only through a draft, so that no change is missing from the audit.
+A draft records every change, so that no change is missing from the audit.
 """
 
 from collections.abc import Mapping

@@ -97,8 +97,8 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(_EXCLUDED_FILES(directory, names))
 
 
-# Read these files at import, because they may be unreadable after a root process has switched
-# users.
+# Read these files at import, because they may be unreadable after a root process has switched to
+# another system user.
 _ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 

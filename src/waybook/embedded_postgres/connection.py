@@ -37,7 +37,7 @@ def read_connection_info(path: Path) -> ConnectionInfo | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file without showing a partial file. Only the owner can read the new file."""
+    """Replace a file atomically. Only the owner can read the new file."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(draft, flags, 0o600)

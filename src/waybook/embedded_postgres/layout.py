@@ -122,7 +122,7 @@ def socket_argument(directory: Path) -> list[str]:
 MAX_BYTES = 5 * 1024 * 1024
 _TAIL_BYTES = 16384
 _TAIL_LINES = 12
-#: While PostgreSQL starts, it logs this line for each probe. Messages to users omit the line.
+#: While PostgreSQL starts, it logs this line for each `probe`. Messages to users omit the line.
 _PROBE_LINE = "FATAL:  the database system is starting up"
 
 

@@ -44,7 +44,7 @@ class Attachment:
     def __init__(
         self, control_dir: ControlDirectory, claim: int, *, durable: bool, grace_seconds: float
     ) -> None:
-        """Start the server if it does not run. `claim` is the open lock file of all clients."""
+        """Start the server if it does not run. `claim` is an open descriptor of `clients.lock`."""
         self._control_dir = control_dir
         durability = "durable" if durable else "fleeting"
         self._arguments = (control_dir.data_dir, durability, str(grace_seconds))
@@ -198,7 +198,7 @@ def attach(
     except OSError as error:
         os.close(claim)
         raise Unavailable(
-            f"PostgreSQL in {control_dir.data_dir} is out of reach: {error}"
+            f"PostgreSQL in {control_dir.data_dir} cannot be used: {error}"
         ) from error
     except BaseException:
         os.close(claim)

@@ -27,7 +27,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Note that a token was used; `flush` writes this later. Ignore it if too many wait."""
+        """Note that a token was used; `flush` writes it later. Do nothing if the queue is full."""
         if len(self._waiting) < _MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()

@@ -144,7 +144,7 @@ def read_stones(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Row], erasures: int) -> Row | None:
-    """Return the last erasure if erasures explain why a chain differs from its anchor."""
+    """Return the last erasure if erasures explain why a chain differs from its anchor, or None."""
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
         stone.entries > anchor.seq

@@ -129,7 +129,7 @@ def _transaction(connection: psycopg.Connection, lock_timeout: str) -> Iterator[
         raise Busy("the org is in use; nothing was erased, try again") from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
-            "only the owner of the database may do this; owner_url names the owner"
+            "only the owner of the database may do this; set owner_url to a URL of the owner"
         ) from error
 
 
@@ -248,8 +248,8 @@ def confine(connection: psycopg.Connection) -> None:
     if tables := _names(connection, SQL["exempt"]):
         raise Misconfigured(
             f"row-level security is not in force on {', '.join(tables)} for the owner of the "
-            "database, so a change of one org could reach others; nothing was changed. Look at: "
-            "waybook doctor"
+            "database, so a change of one org could reach others; nothing was changed. For details "
+            "run: waybook doctor"
         )
 
 

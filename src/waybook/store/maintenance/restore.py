@@ -52,9 +52,9 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress, *, vectors: bo
         applied = applied_migrations(connection)
         if applied and max(applied) > latest:
             raise Refused(
-                f"this database has migration {max(applied)}, the backup only {latest}: restore "
-                "into a new database or data directory that no Waybook has opened yet; it is "
-                "migrated after the restore"
+                f"this database has migration {max(applied)}, but the backup only {latest}: "
+                "restore into a new database or data directory that no Waybook has opened yet; it "
+                "is migrated after the restore"
             )
     migrate(owner_dsn, vectors=False, up_to=latest)
     with owner_connection(owner_dsn) as connection:

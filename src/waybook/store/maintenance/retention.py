@@ -43,8 +43,8 @@ _SUBJECTS = {
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of calls that are moved into a new partition. It is limited, because no call can
-#: be logged during the move.
+#: Maximum number of rows of the call log that are moved into a new partition. It is limited,
+#: because no call can be logged during the move.
 MAX_MOVED_ROWS = 50_000
 #: Days for which the record of a passage's deletion is kept.
 _DELETIONS_DAYS = 2

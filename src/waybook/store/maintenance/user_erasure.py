@@ -145,7 +145,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 def _reseal_org_chain(
     owner: OwnerTransaction, org_id: UUID, to: Pseudonymization, gone: frozenset[str], by: str
 ) -> list[tuple[Tombstone, int]]:
-    """Remove the user's data from the org's audit, and add an entry that deletes the user."""
+    """Remove the user's data from the org's audit, and add an entry for the user's deletion."""
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(org_id))
     if not entries:

@@ -54,7 +54,7 @@ def statements(
     *,
     is_cached: bool = False,
 ) -> tuple[list[Statement], ChainHead]:
-    """Return the SQL statements that write the changes of `decision`, and the new chain end.
+    """Return the SQL statements that write a decision's changes, and the audit chain's new end.
 
     For a cached plan, the first statement fails if the plan has changed in the database.
     """

@@ -26,7 +26,7 @@ PAGE_ROWS = 4_096
 #: them.
 FEW = 2_000
 
-#: Similarity that is added to two vectors of the same org.
+#: Amount by which the similarity of two vectors of the same org is increased.
 ORG_WEIGHT = 0.3
 _ORG_DIMENSIONS = 32
 

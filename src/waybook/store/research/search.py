@@ -101,8 +101,8 @@ def read_capabilities(rows: list[Row], wanted: str = "auto") -> SearchCapabiliti
     backend = best if wanted == "auto" else Backend(wanted)
     if backend is Backend.PGVECTOR and not row.has_pgvector:
         raise Misconfigured(
-            "search_vectors is pgvector, but this PostgreSQL has no extension vector of 0.8 or "
-            "later: run create extension vector there and then waybook migrate, or set "
+            "search_vectors is pgvector, but this PostgreSQL has no extension vector, version 0.8 "
+            "or later: run create extension vector there and then waybook migrate, or set "
             "search_vectors to auto"
         )
     return SearchCapabilities(backend=backend, indexed=bool(row.indexed))

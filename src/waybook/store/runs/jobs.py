@@ -99,7 +99,7 @@ def contents_statement(ids: Iterable[str], most: int) -> Statement:
 
 
 def read_versions(rows: Sequence[DocumentVersion]) -> list[DocumentVersion]:
-    """Convert the column `unit` (the model and the fields of a unit) to instances of `Unit`."""
+    """Convert the column `unit` to instances of `Unit`, the part of a step that one job does."""
     units = (cast("tuple[str, dict[str, Any]]", row.unit) for row in rows)
     return [
         row._replace(unit=_unit(row.document.step_key, model, fields))

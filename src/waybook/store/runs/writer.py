@@ -52,7 +52,7 @@ def seal_decision(
 def statements(
     before: Run | None, writes: Sequence[RunWrite], *, is_cached: bool = False
 ) -> list[Statement]:
-    """Return the SQL statements that write consecutive changes of a run.
+    """Return the SQL statements that write the changes of consecutive calls on a run.
 
     The write fails if the run or one of the changed jobs has changed since it was read.
     """
@@ -122,7 +122,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Update the audit position of a cached run and, if only one job changes, also this job."""
+    """Update the audit number and hash of a cached run and, if only one job changes, this job."""
     run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
     if len(jobs) != 1:
         return SQL["advance_unchanged_run"](**head, run_id=run_id)

@@ -89,7 +89,8 @@ class ConcurrencyLimiter:
             release()
 
 
-#: Each time this many more requests with the same key are being delayed, the delay gets longer.
+#: Each time this many more requests with the same key (org or address) are being delayed, the delay
+#: gets longer.
 QUEUE_STEP: Final = 32
 MAX_DELAY_FACTOR: Final = 10
 

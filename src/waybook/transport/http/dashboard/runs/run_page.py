@@ -275,7 +275,7 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
         url = f"/runs/{detail.run.id}/jobs/{job.id}"
         y = level * _ROW_HEIGHT
         bars.append({"x": x, "y": y, "width": width, "status": status, "title": title, "url": url})
-        # The small overview draws all bars of a status with one SVG path.
+        # The timeline on the run page draws all bars of a status with one SVG path.
         paths[status] = f"{paths.get(status, '')}M{x} {y + _BAR_HEIGHT // 2}h{width}"
     return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars, "paths": paths}
 
