@@ -84,8 +84,8 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the held steps, longest first, from the open plans with the latest activity. There is no
--- index of steps in progress, because a step's status could then not be updated in place.
+-- Return the held steps, longest held first, from the open plans with the latest activity. There is
+-- no index of steps in progress, because a step's status could then not be updated in place.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
@@ -156,7 +156,7 @@ select 'artifact', a.id::text, a.title, null, a.plan_id::text
  where a.org_id = :org and a.id = any (%(uuids)s);
 
 -- name: runs_named
--- Only a limited number of the newest runs is searched.
+-- Return runs whose name contains a text. Only a limited number of the newest runs is searched.
 select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as work_id
   from (select r.id, r.name
           from run r where r.org_id = :org

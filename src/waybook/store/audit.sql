@@ -60,7 +60,7 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: orphans
--- Return subjects that have audit entries but no row.
+-- Return plans, runs and other subjects of audit chains that have audit entries but no row.
 select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
  where e.org_id = :org
@@ -98,7 +98,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_rare_event
--- As `page`, for one rare event. An index serves this query.
+-- As `page`, for one event except `step_started` and `step_completed`. An index serves this query.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org

@@ -67,7 +67,7 @@ update access_link
 returning id::text;
 
 -- name: revoke_action_links
--- Revoke the review and feedback links of one plan or run, or of all.
+-- Revoke the review and feedback links of one plan or run, or of the whole org.
 update access_link
    set revoked_at = app_statement_time(), revoked_by = %(by)s
  where org_id = :org

@@ -636,7 +636,7 @@ select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_i
  where l.hash = app_secret_hash();
 
 -- name: advance_of_run
--- Update the audit position of a run that has not changed since it was cached.
+-- Update the audit number and hash of a run that has not changed since it was cached.
 update run
    set audit_seq = %(audit_seq)s,
        audit_hash = %(audit_hash)s,

@@ -37,8 +37,8 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
    for no key update;
 
 -- name: last_entry_of_org
--- Run this after `lock_org`. That statement may have waited, so its own snapshot may be older than
--- the last audit entry.
+-- Return the time of the org's last audit entry. Run this after `lock_org`, which may have waited,
+-- so that its own snapshot may be older than this entry.
 select e.at
   from audit_entry e
  where e.org_id = :org
@@ -62,7 +62,7 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
  where org_id = :org and name = %(name)s;
 
 -- name: tokens
--- Active tokens come first, then the newest.
+-- Tokens that are not revoked come first. Within both groups, the newest come first.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t

@@ -4,7 +4,7 @@
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- Return the plans and runs that changed in the last seconds. If the limit is reached, the caller
+-- Return the plans and runs that changed in the last `seconds`. If the limit is reached, the caller
 -- assumes that everything has changed.
 select subject, subject_id::text, max(seq)
   from audit_entry

@@ -68,11 +68,11 @@ select create_distributed_table({table}, 'org_id');
 select rolname from pg_roles where rolname = 'waybook_maintenance' and not rolcanlogin;
 
 -- name: let_maintenance_role_log_in
--- The coordinator logs in to the other nodes as the role of the current transaction.
+-- The coordinator logs in to the nodes as the role of the transaction, so the role needs `login`.
 alter role waybook_maintenance login;
 
 -- name: let_serving_role_log_in
--- The coordinator logs in to the other nodes as the role of the current transaction.
+-- The coordinator logs in to the nodes as the role of the transaction, so the role needs `login`.
 alter role waybook_app login;
 
 -- name: pass_settings_on

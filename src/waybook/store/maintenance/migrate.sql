@@ -51,8 +51,8 @@ exception
 end $$;
 
 -- name: lacks_vectors
--- Return whether pgvector was installed after Waybook, so that its table does not exist yet. Before
--- version 0.8, its index misses rows under row-level security.
+-- Return whether pgvector was installed after Waybook, so that the table of vectors is missing.
+-- Before version 0.8, the index of pgvector misses rows under row-level security.
 select to_regclass('public.passage') is not null
    and to_regclass('public.passage_vector') is null
    and to_regtype('halfvec') is not null

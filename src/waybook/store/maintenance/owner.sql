@@ -15,7 +15,7 @@ select erasure, subject, subject_id::text, entries, seal_before, seal_after from
  order by erasure, subject_id;
 
 -- name: erasure_head
--- There is no row if the org itself was erased.
+-- Return the number and seal of the org's last erasure, or no row if the org itself was erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned

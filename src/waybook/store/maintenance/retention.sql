@@ -56,8 +56,8 @@ begin
 end $$;
 
 -- name: open_week
--- Grant access to the maintenance role, if it exists, because the owner may switch to it to change
--- rows.
+-- Give the maintenance role, if it exists, access to the table, because the owner may switch to
+-- this role to change rows.
 do $$
 begin
   if exists (select from pg_roles where rolname = 'waybook_maintenance') then
@@ -92,7 +92,7 @@ select distinct e.org_id from erasure e
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- The default partition has the calls that were logged before the partition of their week existed.
+-- Delete old calls from the default partition: those logged before their week had a partition.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
    and (at, id) in (select at, id from mcp_tool_call_log_default
@@ -100,7 +100,7 @@ delete from mcp_tool_call_log_default
 returning org_id;
 
 -- name: old_agents
--- The call log no longer contains the last call of these agents.
+-- Delete agents whose last call is older than the calls that the call log keeps.
 delete from agent
  where org_id = %(org_id)s
    and (name, session) in (select name, session from agent

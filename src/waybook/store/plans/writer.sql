@@ -28,10 +28,10 @@ with changed as (
 select :one_row_or_stale as updated, app_statement_time() as now from changed;
 
 -- name: check_stalls
--- Check a limited number of executing plans that are due, longest overdue first, and return those
--- with a step that may have been inactive for too long. The decision is made later, while the plan
--- is locked. Every other plan gets the time of its next check, the earliest time at which one of
--- its steps can stall. A plan that changed meanwhile, or is locked, stays due.
+-- Check a limited number of executing plans whose stall check is due, longest overdue first, and
+-- return those with a step that may have been inactive for too long. The decision is made later,
+-- while the plan is locked. Every other plan gets the time of its next check, the earliest time at
+-- which one of its steps can stall. A plan that changed meanwhile, or is locked, stays due.
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
     from plan p

@@ -3,7 +3,7 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(by)s);
 
 -- name: insert_run
--- A run without work is completed immediately.
+-- A run without jobs is completed immediately, so `completed_at` may be set.
 insert into run (:columns_of_run, awaiting_since) values (:values_of_run, %(awaiting_since)s);
 
 -- name: insert_run_words
@@ -57,13 +57,13 @@ with updated as (
 select :one_row_or_stale as updated, app_statement_time() as now from updated;
 
 -- name: advance_unchanged_run
--- Lock a run and update its audit position, under the same conditions as `update_unchanged_run`.
--- This is for calls that change only steps, jobs and documents.
+-- Lock a run and update its audit number and hash, under the same conditions as
+-- `update_unchanged_run`. This is for calls that change only steps, jobs and documents.
 with updated as (:advance_of_run)
 select :one_row_or_stale as updated, app_statement_time() as now from updated;
 
 -- name: advance_run_with_job
--- One statement for both updates costs less than two.
+-- Update the run and one job. One statement for both updates costs less than two.
 with updated as (:advance_of_run),
      job_update as (:update_of_job)
 select :one_row_or_stale as updated, app_statement_time() as now from updated;
