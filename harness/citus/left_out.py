@@ -20,11 +20,11 @@ LEFT_OUT: Final = {
     "they read or change rows and the schema with statements that Citus does not route": (
         "tests/app/test_foreign_ids.py::test_record_id_of_another_org_gets_same_answer_as_unknown_id[18-without",
         "tests/app/test_foreign_ids.py::test_isolation_test_reports_leaks_if_row_level_security_is",
-        "tests/store/test_owner_roles.py::test_owner_changes_without_org_conditions_spare_other",
-        "tests/store/test_owner_roles.py::test_owner_changes_without_rls_and_org_conditions_are",
+        "tests/store/test_owner_roles.py::test_rls_policies_alone_keep_owner_from_changing_other_orgs",
+        "tests/store/test_owner_roles.py::test_owner_changes_are_refused_without_rls_and_org_conditions",
         "tests/store/test_tampering.py::test_audit_verification_reports_a_chain_with_all_hashes",
         "tests/store/test_tampering.py::test_audit_verification_reports_any_changed_entry",
-        "tests/store/test_tenancy.py::test_serving_role_cannot_move_rows_to_another_org",
+        "tests/store/test_tenancy.py::test_server_database_role_cannot_move_rows_to_another_org",
     ),
     "they create triggers, which a distributed table cannot have": (
         "tests/app/test_quarantine.py::test_doctor_reports_a_test_search_that_breaks_the",
@@ -38,7 +38,7 @@ LEFT_OUT: Final = {
     ),
     "the roles of transactions can log in to the nodes": (
         "tests/store/test_owner_roles.py::test_maintenance_role_has_row_access_and_no_other",
-        "tests/store/test_tenancy.py::test_serving_role_may_log_in_only_with_separate_owner_url",
+        "tests/store/test_tenancy.py::test_server_database_role_may_log_in_only_with_separate_owner_url",
     ),
     "sessions of a cluster plan each execution of a statement": (
         "tests/store/test_pooler.py::test_direct_database_connection_is_not_reported_as_a_pooler",

@@ -281,7 +281,7 @@ async def test_deep_research_plan_fails_if_question_cannot_be_answered(
 
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
-async def test_deep_research_skill_revises_answer_after_a_bad_verdict(
+async def test_answer_is_revised_after_a_weak_verdict_or_a_serious_objection(
     skilled: AgentClient, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}

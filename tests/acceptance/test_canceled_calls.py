@@ -17,7 +17,7 @@ from waybook.store.driver.database import Transaction
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await condition():  # noqa: ASYNC110 - the server rings no bell
+            while not await condition():  # noqa: ASYNC110 - the server sends no event
                 await asyncio.sleep(0.002)
     except TimeoutError:
         pytest.fail(f"waited in vain until {what}")

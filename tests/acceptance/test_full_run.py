@@ -26,7 +26,7 @@ async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
 
 
 async def worked_through(agent: AgentClient, run: Body) -> list[str]:
-    """Complete every job; check the progress report each time; return the stages in order."""
+    """Complete every job; check each progress report; return the stages that awaited feedback."""
     before: Any = None
     stages: list[str] = []
     while True:

@@ -42,8 +42,8 @@ def fan_in() -> Body:
 class Overlap:
     """Barrier for two transactions, so that neither commits before both have begun.
 
-    For a cached run, one message locks the run and commits the call. Both calls have then computed
-    their changes before either of them locks the run.
+    For a cached run, the statements that lock the run and commit the call are sent together. Both
+    calls have then computed their changes before either of them locks the run.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Call the tool without faults; return the numbers of new rows by table, and of statements."""
+    """Call the tool without faults; return the new rows by table, and the number of statements."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # The first call caches the workflow definition.
     _, tool, args = await act(world.agent)

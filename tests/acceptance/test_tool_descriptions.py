@@ -19,7 +19,7 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Phrases of the user's request, in order; the last one is the user's decision about the review.
+#: Phrases of a person's request, in order; the last one is the decision about the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20
@@ -31,7 +31,7 @@ class Unreadable(Exception):
 
 @dataclass
 class DescriptionReader:
-    """Model that knows only the tool list, the user's request and the replies."""
+    """Model that knows only the tool list, the person's request and the replies."""
 
     tools: Mapping[str, Tool]
     session: str = "conversation-1"
@@ -39,7 +39,7 @@ class DescriptionReader:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def tool_that_does(self, words: str) -> Tool:
-        """Return the tool whose description begins with these words of the user."""
+        """Return the tool whose description begins with these words of the request."""
         for tool in self.tools.values():
             if (tool.description or "").lower().startswith(words):
                 return tool
@@ -173,7 +173,7 @@ async def complete_plan(client: Client, reader: DescriptionReader) -> str:
         if reply.get("status") == "plan_complete":
             check_calls(reader)
             return str(reply["planId"])
-    raise Unreadable("the descriptions lead to no end")
+    raise Unreadable(f"the plan is not complete after {MAX_CALLS} calls")
 
 
 def check_calls(reader: DescriptionReader) -> None:

@@ -1,4 +1,4 @@
-"""Documented backup with `pg_dump`, by a role that bypasses row-level security."""
+"""Backup with `pg_dump` as in the docs, by a role that bypasses row-level security."""
 
 import subprocess
 from collections.abc import Iterator

@@ -85,7 +85,7 @@ async def test_client_retries_with_same_idempotency_key_after_transient_error(
 
 
 @pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
-async def test_client_does_not_repeat_unknown_tool_call_after_unavailable_error(
+async def test_client_does_not_repeat_call_of_unknown_tool_after_unavailable(
     answer: HttpAnswer,
 ) -> None:
     async with proxy(answer, OK) as (client, requests):

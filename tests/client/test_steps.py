@@ -60,7 +60,7 @@ async def test_client_step_has_instructions_ids_and_context(
     assert "two" in str(earlier)
 
 
-async def test_error_raised_inside_a_step_gives_the_step_back_with_reason(
+async def test_error_raised_inside_a_step_makes_the_step_pending_with_a_reason(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

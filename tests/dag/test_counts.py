@@ -78,7 +78,7 @@ def documented_counts(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_job_and_output_counts_of_any_recipe_are_as_documented(
+def test_job_and_output_counts_of_any_stage_are_as_documented(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))

@@ -83,7 +83,7 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
 
 
 @given(recipe=recipes(), data=st.data())
-def test_recipe_check_reports_exactly_the_inputs_without_a_path(
+def test_dependency_check_reports_exactly_the_inputs_without_a_path(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]

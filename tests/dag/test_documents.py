@@ -1,4 +1,4 @@
-"""Readable documents, and warnings about missing documents or missing render jobs."""
+"""Rendered documents that are available, and warnings about missing documents or jobs."""
 
 from random import Random
 

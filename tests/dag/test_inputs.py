@@ -19,7 +19,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """Documents that the runs of a DAG produce, and the inputs of all jobs."""
+    """Documents that the stages of a workflow produce, and the inputs of all jobs."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         self.made = produced_documents(dag)
@@ -123,7 +123,7 @@ def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
-def test_review_and_merge_jobs_get_documents_of_one_lineage() -> None:
+def test_jobs_of_stages_review_and_merge_get_documents_of_one_lineage() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)

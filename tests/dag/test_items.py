@@ -59,7 +59,7 @@ def test_job_for_an_item_gets_earlier_documents_of_the_same_item_only() -> None:
         ]
 
 
-def test_all_to_one_step_receives_documents_of_all_item_jobs() -> None:
+def test_all_to_one_step_receives_documents_of_the_jobs_of_all_items() -> None:
     steps = [
         make_step("read", S.PER_ITEM_AND_MODEL, inputs=["contracts"]),
         make_step("summary", S.ALL_TO_ONE, inputs=["read"]),
@@ -108,7 +108,9 @@ def stage_of(*steps: RecipeStep) -> Dag:
         ),
     ],
 )
-def test_item_step_without_a_valid_list_is_refused(dag: Dag, expected: str) -> None:
+def test_step_with_a_job_per_item_needs_a_valid_list_as_first_input(
+    dag: Dag, expected: str
+) -> None:
     (error,) = check_structure(dag)[0]
     assert error.name == "item_list"
     assert error.at.startswith("stages[0].recipe.steps[")
@@ -120,7 +122,7 @@ def test_max_items_on_a_step_without_items_is_refused() -> None:
     assert (error.name, error.at) == ("max_items", "stages[0].recipe.steps[0].maxItems")
 
 
-def test_item_step_without_edge_from_the_list_step_is_refused() -> None:
+def test_step_with_a_job_per_item_needs_an_edge_from_the_list_producer() -> None:
     (error,) = check_structure(make_dag(make_stage("one", FIND, READ)))[0]
     assert error.name == "hidden_dependency"
 

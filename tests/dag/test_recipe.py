@@ -39,7 +39,7 @@ def test_error_for_a_cycle_shortens_a_long_cycle() -> None:
 
 
 @given(recipe=recipes())
-def test_step_order_of_any_recipe_places_steps_after_dependencies(recipe: Recipe) -> None:
+def test_step_order_of_any_stage_places_steps_after_dependencies(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     place = {key: number for number, key in enumerate(graph.order)}
     assert sorted(place) == sorted(step.key for step in recipe.steps)
@@ -67,7 +67,7 @@ def test_step_order_does_not_depend_on_the_order_of_edges(
 
 
 @given(recipe=recipes(), data=st.data())
-def test_recipe_with_a_backward_edge_is_refused_as_a_cycle(
+def test_stage_with_an_edge_to_an_earlier_step_is_refused_as_a_cycle(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     graph = graph_of(recipe)

@@ -1,4 +1,4 @@
-"""Output keys of steps, producers of documents, and the source of a per-document step."""
+"""Output keys of steps, producers of documents, and the producer for a per-document step."""
 
 from hypothesis import given
 
@@ -71,7 +71,7 @@ def test_only_per_document_steps_with_predecessors_have_a_source(recipe: Recipe)
 
 
 @given(recipe=recipes())
-def test_producers_of_every_document_are_listed_for_any_recipe(recipe: Recipe) -> None:
+def test_producers_of_every_document_are_listed_for_any_stage(recipe: Recipe) -> None:
     steps_by_document = producers(Stage("stage", "Stage", recipe))
     pairs = {(doc, key) for doc, keys in steps_by_document.items() for key in keys}
     assert pairs == {(doc, step.key) for step in recipe.steps for doc in output_keys(step)}

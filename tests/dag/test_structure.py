@@ -95,7 +95,7 @@ def test_map_shows_exact_job_counts_upper_bounds_or_null() -> None:
     assert after["expected"] == {"total": 65, "steps": {"find": 1, "read": 60, "look": 4}}
 
 
-def test_item_step_after_a_skipped_list_step_has_no_jobs() -> None:
+def test_step_with_a_job_per_item_of_a_skipped_step_has_no_jobs() -> None:
     steps = [
         make_plan_step("find", outputs=["clauses"], skip=True),
         make_step("look", Strategy.PER_ITEM, inputs=["clauses"], max_items=9),

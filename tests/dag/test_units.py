@@ -72,7 +72,7 @@ def test_pairwise_step_combines_every_lineage_reviewer_and_model() -> None:
     ]
 
 
-def test_job_with_a_pairwise_document_as_source_keeps_the_reviewer() -> None:
+def test_job_on_a_document_of_a_pairwise_step_keeps_the_reviewer() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))

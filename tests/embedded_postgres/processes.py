@@ -38,7 +38,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """User, Python interpreter and environment variables with which a client process runs."""
+    """Operating-system user, Python interpreter and environment variables of a client process."""
 
     python: str = sys.executable
     variables: dict[str, str] = field(default_factory=dict)

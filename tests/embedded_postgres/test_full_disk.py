@@ -1,4 +1,4 @@
-"""Full disk: reported at startup, by calls and by the readiness check; later calls succeed."""
+"""Full disk, which startup, calls and the readiness check report until there is space again."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Clusters in other directories, which are removed after their data directory was deleted."""
+"""Clusters outside their data directory, which are removed after it was deleted."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from waybook.embedded_postgres.data_directory import ORPHAN_SECONDS, claim, remo
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 LATER = ORPHAN_SECONDS + 60
-#: Id of a user without processes.
+#: Id of an operating-system user without processes.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 @pytest.fixture
 def hidden() -> Iterator[Path]:
-    """Yield a data directory that the user who runs the server cannot read."""
+    """Yield a data directory that the operating-system user of the server cannot read."""
     with make_data_directory(0o700) as place:
         yield place / "data"
 
@@ -140,7 +140,7 @@ def test_cleanup_keeps_files_used_by_a_copied_data_directory(base: Path) -> None
 
 
 @pytest.mark.parametrize("record", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
-def test_cleanup_keeps_files_if_owner_record_is_invalid_or_unlinked(
+def test_cleanup_keeps_files_if_record_of_data_directory_is_unusable(
     base: Path, record: str
 ) -> None:
     home = ServerDirectory(base / "unproven")

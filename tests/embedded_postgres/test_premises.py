@@ -228,4 +228,4 @@ def make_interpreter_for(uid: int) -> str:
             continue
         if done.returncode == 0:
             return python
-    pytest.skip("NOT TESTED HERE: no Python that an ordinary user can run, or source out of reach")
+    pytest.skip("NOT TESTED HERE: an ordinary user can run no Python, or cannot read the source")

@@ -132,7 +132,7 @@ STARTED_EARLY = Rows(
 GAP = [make_entry(1, "plan_modified"), make_entry(3, "plan_modified")]
 OLDER = [make_entry(1, "step_completed", stepId=STEP, attempt=2)]
 
-#: What happened, and the checker that must report it.
+#: Forbidden histories, each with its name and the checker that must report it.
 REPORTED = [
     ("a successful call without effect", evidence(CREATED), "acknowledged_effects"),
     ("a claim without an audit entry", evidence(make_claim()), "acknowledged_effects"),

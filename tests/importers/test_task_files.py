@@ -119,7 +119,7 @@ def test_importer_resolves_issue_numbers_in_a_github_task_list() -> None:
         ('{"tasks": [7]}', 1, "a task is not a JSON object"),
         ('{"tasks": [{"id": 1, "title": 5}]}', 1, "title is not a text"),
         ('{"tasks": [{"id": 1, "title": "a", "subtasks": 3}]}', 1, "subtasks is not a list"),
-        ('{"a": 1}', 1, "name its --format"),
+        ('{"a": 1}', 1, "set --format"),
         ("[" * 100_000, 1, "nested too deeply"),
         ('{"id": "a", "title": "b", "status": "open"}\n\n7\n', 3, "not a JSON object"),
         ('{"id": "a", "title": "b", "status": "open"}\n{"id": "c"}\n', 2, "has no title"),

@@ -128,7 +128,7 @@ async def test_embedding_client_raises_endpoint_failed_for_malformed_response(bo
     await failure(answer(body))
 
 
-async def test_embedding_model_sends_no_request_during_pause_after_failure() -> None:
+async def test_embedding_client_sends_no_request_during_pause_after_failure() -> None:
     async with open_model(close_early, rest=3600) as (other, model):
         for _ in range(3):
             with pytest.raises(EndpointFailed):

@@ -139,7 +139,7 @@ async def test_http_client_error_contains_the_error_message_of_the_response(body
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_http_client_error_shows_only_status_without_response_message(body: object) -> None:
+async def test_http_client_error_shows_only_status_if_response_has_no_message(body: object) -> None:
     failed, request_count = await failure(answer(body, 500))
     assert (failed.message, request_count) == ("it answered 500", 1)
 

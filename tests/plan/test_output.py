@@ -1,4 +1,4 @@
-"""Outputs of plans: versions and media types, even after the plan is completed."""
+"""Outputs of plans, which can also be stored after completion: versions and media types."""
 
 from dataclasses import replace
 

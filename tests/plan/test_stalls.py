@@ -63,7 +63,7 @@ def test_plan_stalls_as_soon_as_any_step_in_progress_stalls() -> None:
     assert time_until_stall(make_plan(make_step()), now=NOON) is None
 
 
-def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:
+def test_asking_for_a_step_sets_a_stalled_plan_to_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert woken.reply is woken.plan.status is PlanStatus.EXECUTING
     assert woken.entries[0].details == {"action": "resumed"}

@@ -60,7 +60,7 @@ def test_result_for_the_last_open_step_completes_the_plan() -> None:
 
 
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
-def test_result_for_a_closed_step_is_refused_but_stored(status: StepStatus) -> None:
+def test_result_for_a_step_in_review_or_ended_is_refused_but_stored(status: StepStatus) -> None:
     plan = make_plan(make_step(status), make_step())
     late = submit(plan, step_id(1), DONE, make_context())
     assert isinstance(late.refusal, InvalidTransition)

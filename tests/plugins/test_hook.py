@@ -168,9 +168,9 @@ def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFol
     assert folder.injected(session="two") == ""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
+@pytest.mark.skipif(sys.platform == "win32", reason="on Windows, the hook cannot check the process")
 def test_hook_recognizes_conversation_by_client_process_id(folder: HookFolder) -> None:
-    # Session ids are not enough: some clients send none, and some change them when the user clears
+    # Session ids are not enough: some clients send none, and some change them when a person clears
     # the conversation.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
     assert folder.injected(session="cleared").startswith("Waybook: you work on")

@@ -42,7 +42,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli"])
-def test_plugin_command_writes_hook_and_the_entry_that_connect_writes(
+def test_plugin_command_writes_hook_and_the_same_entry_as_connect(
     written: Path, client: str
 ) -> None:
     folder = written / client

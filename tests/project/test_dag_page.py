@@ -1,4 +1,4 @@
-"""Pages about workflows and conditions: lists of fields are complete, and examples are true."""
+"""Pages about workflows and conditions: lists are complete, and examples are correct."""
 
 import json
 import re

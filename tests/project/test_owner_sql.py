@@ -1,6 +1,6 @@
 """Queries that the database owner runs: each filters by org (decision 0045).
 
-Row-level security may not apply to the owner.
+Row-level security does not apply to every owner.
 """
 
 import re
@@ -81,7 +81,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_queries_of_the_database_owner_change_no_rows_across_orgs() -> None:
+def test_unchecked_methods_of_the_database_owner_run_no_changes() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}

@@ -35,7 +35,7 @@ TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
 def test_generated_files_are_current(shared_place: ServerDatabase) -> None:
-    """The help of the commands comes from a new process, because click keeps it in memory."""
+    """The generator runs in a new process, because click keeps the help of commands in memory."""
     database = ("--database", shared_place.owner_dsn)
     command = [sys.executable, "-m", "tools.generate", "--check", *database]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -250,7 +250,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
-    """Complete a run with a partial result, feedback, a regenerated document and failed claims."""
+    """Complete a run with a partial result, feedback and a regenerated document."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")

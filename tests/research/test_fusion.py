@@ -29,7 +29,7 @@ def test_fusion_returns_every_hit_once_sorted_by_score(
 
 
 @given(lists)
-def test_fused_hit_contains_the_rank_in_every_list(
+def test_fused_hit_names_every_list_that_contains_the_hit(
     rankings: dict[str, list[RankedPassage]],
 ) -> None:
     for hit in fuse(rankings):
@@ -68,7 +68,7 @@ def test_fused_score_of_a_hit_without_matching_words_is_low() -> None:
     assert hit.score == pytest.approx(0.3)
 
 
-def test_fusion_returns_only_the_best_passage_of_each_document() -> None:
+def test_fusion_returns_only_the_best_passage_of_each_text() -> None:
     by_words = [RankedPassage("o", 1, 0.9), RankedPassage("b", 7, 0.8), RankedPassage("b", 8, 0.7)]
     hits = fuse({"words": by_words, "meaning": [RankedPassage("b", 3, 0.9), *ranked(x=0.1)]})
     assert (hits[0].subject_id, hits[0].part) == ("b", 3)

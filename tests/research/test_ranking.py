@@ -123,7 +123,7 @@ def test_passage_stored_again_has_the_new_vector(index: VectorIndex) -> None:
     assert len(index) == MANY
 
 
-def test_vector_index_deletes_only_the_named_passage_of_a_document() -> None:
+def test_vector_index_deletes_only_the_named_passage_of_a_text() -> None:
     first, second = rounded(unit_vectors(2))
     index = VectorIndex(key(1, 1) + first.tobytes() + key(1, 2) + second.tobytes())
     index.change(b"", key(1, 1))

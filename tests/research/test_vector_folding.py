@@ -1,4 +1,4 @@
-"""Folding of embeddings: vectors of any width are reduced to the stored width."""
+"""Folding of embeddings: vectors of any width become vectors of the stored width."""
 
 from math import sqrt
 from random import Random

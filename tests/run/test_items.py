@@ -103,7 +103,7 @@ def test_submitted_list_that_makes_too_many_jobs_is_refused(
         listed(make_run(planned(max_items=2)), ["a", "b", "c"])
 
 
-def test_failed_list_step_creates_item_jobs_only_after_a_retry() -> None:
+def test_items_get_jobs_only_after_a_retry_of_the_failed_list_job() -> None:
     world = make_run(planned())
     world.fail(world.claimed(world.jobs("find")[0]), retryable=False)
     assert world.reached() == ["find"]

@@ -10,7 +10,7 @@ from waybook.run.model import CompiledDag
 
 
 @given(dags())
-def test_jobs_are_handed_out_in_order_of_stages_and_steps(dag: Dag) -> None:
+def test_jobs_are_claimed_in_order_of_stages_and_steps(dag: Dag) -> None:
     compiled_dag = CompiledDag(dag, graphs_of(dag))
     in_turn = sorted(compiled_dag.dispatch_ranks, key=compiled_dag.dispatch_ranks.__getitem__)
     assert in_turn == [

@@ -23,7 +23,7 @@ def single_job() -> RunEnv:
 
 
 def details(world: RunEnv) -> dict[str, object]:
-    """Return the details of the last decision's only audit entry."""
+    """Return the details of the only audit entry that the last call wrote."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)

@@ -98,7 +98,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_review_jobs_use_documents_of_the_previous_stage() -> None:
+def test_jobs_of_a_pairwise_step_use_documents_of_the_previous_stage() -> None:
     review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()

@@ -32,7 +32,7 @@ class SearchCorpus:
     abilities: SearchCapabilities
     cache: VectorCache = field(default_factory=VectorCache)
 
-    async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
+    async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as in `index_artifact`
         """Store an indexed artifact with this title and text; return its id."""
         artifact_id = new_uuid()
         fields = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}

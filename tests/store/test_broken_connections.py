@@ -36,7 +36,7 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
     """Yield a proxy to the database server, and a `Database` that connects through the proxy."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # The timeout for messages is longer than the test may take, so the test fails if a reset is
+        # The timeout for answers is longer than the test may take, so the test fails if a reset is
         # noticed only by the timeout.
         pool.wire.message_seconds = 2 * PATIENCE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
@@ -103,7 +103,7 @@ async def test_connection_pool_replaces_idle_connections_that_were_reset(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_database_is_usable_again_after_messages_that_timed_out(
+async def test_database_is_usable_again_after_calls_timed_out(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -132,7 +132,7 @@ async def test_canceled_database_call_on_stalled_network_ends_by_deadline(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_large_message_over_a_stalled_network_fails_at_the_deadline(
+async def test_large_query_over_a_stalled_network_fails_at_the_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked

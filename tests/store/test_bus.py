@@ -147,7 +147,7 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_invalidating_an_org_makes_only_own_subscribers_reload(bus: Bus) -> None:
+def test_invalidating_an_org_makes_only_subscribers_of_this_org_reload(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)

@@ -185,11 +185,11 @@ def test_partitions_are_created_once_if_retention_runs_concurrently(
     assert len(partitions(admin)) == 6
 
 
-def test_running_retention_as_the_serving_role_raises_misconfigured(
+def test_retention_as_the_database_role_of_server_raises_misconfigured(
     own_place: ServerDatabase,
 ) -> None:
     if own_place.server.role:
-        pytest.skip("one user does everything here")
+        pytest.skip("the server logs in as the owner of the database here")
     with pytest.raises(Misconfigured, match="set owner_url to a URL of the owner"):
         apply_retention(own_place.app_dsn, FOR_EVER)
 

@@ -1,4 +1,4 @@
-"""The column lists in the code match the tables, and are in the order of the row classes."""
+"""Column lists in the code: they have the columns of the tables, in the order of the fields."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Cache of the newest documents of a run, which other jobs have as inputs."""
+"""Cache of the newest documents of a run, which are the inputs of later jobs."""
 
 from datetime import UTC, datetime
 

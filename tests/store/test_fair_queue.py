@@ -107,7 +107,9 @@ def test_fair_queue_eventually_serves_every_waiting_call(
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_org_uses_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
+def test_org_uses_at_most_three_quarters_of_slots_if_several_are_active(
+    size: int, calls: int
+) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")
@@ -118,7 +120,7 @@ def test_org_uses_at_most_three_quarters_of_the_slots(size: int, calls: int) -> 
     assert room.holding["b"] == 1, "nobody has to come back first"
 
 
-def test_org_can_use_all_slots_if_no_other_org_waits() -> None:
+def test_org_can_use_all_slots_if_no_other_org_is_active() -> None:
     turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
         turns.register(org)

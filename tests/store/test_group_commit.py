@@ -31,7 +31,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyncio.Task[Results]:
-    """Start a call that writes the plan `name`; its result contains the id of its transaction."""
+    """Start a call on the plan `name`; its result contains the id of its transaction."""
     call = Call(org_id, name, [REPORT(text=name), *statements], no_effect)
     return asyncio.create_task(database.commit(call))
 
@@ -44,7 +44,7 @@ async def start_group(
         return [start(database, org_id, *call) for call in calls]
 
 
-async def test_calls_that_wait_for_unanswered_messages_share_a_transaction(
+async def test_calls_that_wait_for_earlier_answers_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -170,7 +170,7 @@ async def test_broken_connection_fails_every_call_of_the_shared_transaction(
 
 
 class RecordedWrites:
-    """Fake database that records every message, and answers when the test sets `may_answer`."""
+    """Fake database that records the statements sent, and answers when `may_answer` is set."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -190,7 +190,7 @@ class RecordedWrites:
 
 
 async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
-    """Make calls while the maximum number of messages awaits answers; return the calls' results."""
+    """Make calls while the maximum number of earlier calls awaits answers; return the results."""
     groups = group_commit.GroupCommit(writes)
     blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]
@@ -203,7 +203,7 @@ async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
 ORG = UUID(int=1)
 
 
-async def test_calls_of_a_shared_transaction_are_sent_in_id_order() -> None:
+async def test_calls_of_a_shared_transaction_are_sent_in_order_of_plan_ids() -> None:
     writes = RecordedWrites()
     names = ["b", "c", "a"]
     results = await run_calls(writes, *[Call(ORG, n, [f"{n}1", f"{n}2"], no_effect) for n in names])
@@ -212,7 +212,7 @@ async def test_calls_of_a_shared_transaction_are_sent_in_id_order() -> None:
     assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
 
 
-async def test_calls_waiting_too_long_are_sent_before_messages_are_answered(
+async def test_calls_waiting_too_long_are_sent_before_earlier_calls_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)

@@ -128,7 +128,7 @@ async def test_read_only_error_on_primary_is_not_reported_as_busy(
         await database.read_org(LOCAL_ORG, "update plan set name = name")
 
 
-async def test_leader_is_determined_on_the_database_host_that_responds(
+async def test_leader_process_is_determined_on_database_host_that_responds(
     place: ServerDatabase,
 ) -> None:
     with (

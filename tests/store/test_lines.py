@@ -156,10 +156,10 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
         await used(database)
 
 
-async def test_failed_message_does_not_discard_earlier_prepared_statements(
+async def test_failed_query_does_not_discard_earlier_prepared_statements(
     own_place: ServerDatabase,
 ) -> None:
-    """After a message that raises `StaleCache`, earlier prepared statements must remain usable."""
+    """If statements sent together raise `StaleCache`, those prepared earlier remain usable."""
     expect, count = (
         Query("expect", "select app_refuse_unless(%(is_met)s::boolean, 'WB001')"),
         "select count(*) from pg_prepared_statements",

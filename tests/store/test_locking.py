@@ -29,7 +29,7 @@ analyze;
 
 @contextmanager
 def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Open a transaction of the serving role for the local org."""
+    """Open a transaction for the local org, with the database role of the server."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())

@@ -40,7 +40,7 @@ def is_merged(statement: Statement | str) -> bool:
 
 
 def parameters_of(query: Query, message: list[Statement | str]) -> list[bytes | None]:
-    """Return the parameters of all statements in a message that `query` can merge, in order."""
+    """Return, in order, the parameters of those statements that can be merged into `query`."""
     listed = [s for s in message if isinstance(s, Statement) and s.form.merges is query]
     return [parameter for statement in listed for parameter in statement.parameters]
 

@@ -45,7 +45,7 @@ values (1, 'plans', 'a1', 1), (39, 'answered_revisions', 'b2', 36);
 grant select on schema_migration to waybook_app;
 create table passage_vector (org_id uuid);
 """
-#: SQL that returns all content of the database that Waybook may change.
+#: SQL that returns all tables and indexes, their privileges, and the recorded migrations.
 CONTENT = """
 select c.relname::text, c.relacl::text,
        (select string_agg(m::text, ' ' order by m.number) from schema_migration m)
@@ -184,7 +184,7 @@ def test_migrating_an_unreachable_database_raises_unavailable(server: Server) ->
         migrate(ServerDatabase(server=server, dbname="nowhere").owner_dsn)
 
 
-def test_missing_serving_role_error_shows_the_sql_to_run(
+def test_error_for_missing_server_database_role_shows_the_sql_to_run(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_role = Query("role_exists", "select false")

@@ -51,7 +51,7 @@ async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
         assert (await authenticate_session(services, secret))[1].name == "ann"
 
 
-async def test_serving_role_can_end_but_not_delete_web_session(own_world: OrgEnv) -> None:
+async def test_server_database_role_can_end_but_not_delete_web_session(own_world: OrgEnv) -> None:
     services = own_world.dispatcher.services
     token = await make_token(own_world.agent)
     await end_session(services, await start_by_token(services, token.secret))

@@ -1,4 +1,4 @@
-"""Transactions of every kind, which all run as the serving role."""
+"""Transactions of every kind, which all run with the database role of the server."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +19,9 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_transaction_of_an_org_sets_serving_role_and_current_org(world: OrgEnv) -> None:
+async def test_transaction_of_an_org_sets_server_database_role_and_current_org(
+    world: OrgEnv,
+) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
         ((row,),) = await tx.commit(WHO)
@@ -29,7 +31,9 @@ async def test_transaction_of_an_org_sets_serving_role_and_current_org(world: Or
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_query_without_an_org_sets_only_the_serving_role(world: OrgEnv, look: str) -> None:
+async def test_query_without_an_org_sets_only_the_server_database_role(
+    world: OrgEnv, look: str
+) -> None:
     # Read as an org first, so that the next read uses a connection on which an org was set.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)

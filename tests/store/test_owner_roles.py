@@ -110,7 +110,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Disable the code that lets row-level security apply to owners who could bypass it."""
+    """Disable the code that applies row-level security to owners who could bypass it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -125,7 +125,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 async def check_owner_changes(
     kind: str, server: Server, without: AbstractContextManager[object]
 ) -> None:
-    """Check that changes of one org spare another org, while `without` disables a control."""
+    """Check that the owner changes the rows of one org only, while `without` disables a check."""
     with place_owned_by(kind, server) as place:
         async with make_env(place) as world:
             await fill(world, NAME)
@@ -138,7 +138,7 @@ async def check_owner_changes(
             assert rows_of(place, twin) == before
 
 
-@pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
+@pytest.mark.skipif(SWITCH in os.environ, reason="the org conditions are removed from the queries")
 async def test_org_conditions_alone_keep_owner_from_changing_other_orgs(
     exempt: str, server: Server
 ) -> None:

@@ -17,8 +17,8 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, column_names, load
 
 SOURCE = Path(str(files("waybook")))
-#: Files with queries that the database owner executes in maintenance operations, whose tests cover
-#: the queries.
+#: Files with queries that the database owner executes in maintenance operations. The tests of these
+#: operations cover the queries.
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (

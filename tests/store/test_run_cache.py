@@ -104,7 +104,7 @@ def test_run_cache_reloads_free_jobs_after_a_new_job() -> None:
     assert slot.reserve(WANTED) is None
 
 
-def test_run_is_removed_from_cache_if_decision_used_an_outdated_state() -> None:
+def test_run_is_removed_from_cache_if_a_change_used_an_outdated_state() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None

@@ -47,17 +47,17 @@ def make_slot() -> RunSlot:
 
 
 class Sender:
-    """Fake database that records each message, or fails with a given error."""
+    """Fake database that records the statements of each commit, or raises a given error."""
 
     def __init__(self, *errors: BaseException | None) -> None:
-        """Create a fake database; `errors` has an error to raise, or None, for each message."""
+        """Create a fake database; `errors` has an error to raise, or None, for each commit."""
         self.messages: list[list[str]] = []
         self.errors = [*errors]
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def __call__(self, statements: Message) -> None:
-        await asyncio.sleep(0)  # While a message is sent, other calls can run.
+        await asyncio.sleep(0)  # Other calls can run during a commit.
         await self.gate.wait()
         self.messages.append([*map(str, statements)])
         error = self.errors.pop(0) if self.errors else None
@@ -123,7 +123,7 @@ async def test_commits_do_not_wait_for_a_call_that_changes_nothing() -> None:
     await alone
 
 
-async def test_canceling_a_call_discards_later_uncommitted_decisions() -> None:
+async def test_canceling_a_call_discards_later_uncommitted_changes() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first, *others = start(*(work(slot, send, name) for name in ("0", "1", "2")))
@@ -152,7 +152,7 @@ async def test_later_calls_continue_after_canceled_wait_for_the_lock() -> None:
 
 
 class Fault(Enum):
-    """Ways in which a message to the database can fail."""
+    """Ways in which a commit can fail."""
 
     NONE = auto()
     OTHER_PROCESS = auto()
@@ -163,7 +163,7 @@ class Fault(Enum):
 
 
 class FakeDatabase:
-    """Fake database with one run; it accepts only decisions on the newest state, and may fail."""
+    """Fake database with one run; it accepts only changes of the newest state, and may fail."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.seq = 1
@@ -194,7 +194,7 @@ class FakeDatabase:
     st.lists(st.sampled_from(Fault), max_size=12),
     st.lists(st.integers(0, 2), min_size=1, max_size=20),
 )
-def test_committed_decisions_are_in_order_and_match_the_reported_outcomes(
+def test_committed_changes_are_in_order_and_match_the_reported_outcomes(
     faults: list[Fault], pauses: list[int]
 ) -> None:
     reported, unknown, attempts = list[str](), list[str](), count()

@@ -175,7 +175,7 @@ def test_frequent_run_query_uses_the_intended_index(
         assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
-def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
+def test_query_of_held_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     """A run may have thousands of free jobs, and the cache often repeats this query."""
     nodes = plan(full, cache.SQL["held_jobs"](run_id=new_uuid(), most=cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes

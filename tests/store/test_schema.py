@@ -1,4 +1,4 @@
-"""System catalog: permissions of the serving role, and keys that begin with the org."""
+"""System catalog: permissions of the server's database role, and keys that begin with the org."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.maintenance.migrate import APP_ROLE
 
-#: Table of the applied migrations, which belongs to no org. The serving role can only read it.
+#: Table of the applied migrations, which belongs to no org. The server can only read it.
 OUTSIDE = {"schema_migration"}
 
 #: Unique keys that are not limited to an org. Slugs must be unique, because requests name an org by
@@ -29,7 +29,7 @@ BY_HASH = {"access_link", "api_token", "web_session"}
 
 @pytest.fixture
 def serving(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Yield a connection of the serving role, with no org set."""
+    """Yield a connection with the database role of the server, and with no org set."""
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
             connection.execute(f"set role {shared_place.server.role}".encode())
@@ -59,7 +59,9 @@ def test_every_table_and_partition_forces_row_level_security(catalog: psycopg.Co
     assert {str(row[0]) for row in unguarded} == OUTSIDE
 
 
-def test_serving_role_has_no_special_attributes_or_memberships(catalog: psycopg.Connection) -> None:
+def test_server_database_role_has_no_special_attributes_or_memberships(
+    catalog: psycopg.Connection,
+) -> None:
     (role,) = ask(
         catalog,
         """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
@@ -69,7 +71,7 @@ def test_serving_role_has_no_special_attributes_or_memberships(catalog: psycopg.
     assert role == (False, False, False, False, False, 0)
 
 
-def test_serving_role_owns_no_database_objects(catalog: psycopg.Connection) -> None:
+def test_server_database_role_owns_no_database_objects(catalog: psycopg.Connection) -> None:
     owned = ask(
         catalog,
         """select c.relname from pg_class c where c.relowner = '$app'::regrole
@@ -156,7 +158,7 @@ def test_no_index_of_the_step_table_contains_the_status_column(catalog: psycopg.
     assert covering == []
 
 
-#: Statements that the serving role may not execute; `test_tenancy.py` checks permissions by table.
+#: Statements that the server must not execute; `test_tenancy.py` checks permissions by table.
 DENIED = [
     "update audit_entry set actor = 'me'",
     "truncate audit_entry",
@@ -171,7 +173,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize("statement", DENIED)
-def test_statement_forbidden_to_the_serving_role_raises_an_error(
+def test_statement_forbidden_to_server_database_role_raises_an_error(
     serving: psycopg.Connection, statement: str
 ) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -182,7 +184,7 @@ def test_database_query_without_a_current_org_returns_no_rows(
     serving: psycopg.Connection, catalog: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalog)):
-        # Skip partitions, because the serving role can read them only through their parent table.
+        # Skip partitions, because the server can read them only through their parent table.
         if not re.search(r"_default$|_\d{8}$", table):
             assert ask(serving, "select * from $table", table=table) == [], table
 
@@ -201,7 +203,9 @@ def test_database_owner_without_a_current_org_sees_no_rows(shared_place: ServerD
         assert ask(owner, "select * from org") == []
 
 
-def test_stall_sweep_can_list_all_orgs_but_read_no_plans(serving: psycopg.Connection) -> None:
+def test_background_task_for_stalls_can_list_orgs_but_read_no_plans(
+    serving: psycopg.Connection,
+) -> None:
     with serving.transaction():
         serving.execute(b"set local app.sweep = 'on'")
         assert (LOCAL_ORG,) in ask(serving, "select org_id from org")

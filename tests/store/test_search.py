@@ -110,7 +110,7 @@ async def test_search_without_a_vector_backend_uses_only_full_text(library: Sear
         ('"elastic net"', "bread"),
     ],
 )
-async def test_search_by_exact_or_misspelled_words_finds_the_document(
+async def test_search_by_exact_or_misspelled_words_finds_the_note(
     library: SearchCorpus, asked: str, expected: str
 ) -> None:
     assert (await library.search(asked))[0] == expected
@@ -189,7 +189,7 @@ async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     assert await library.search("glacial dam", plan_id=new_uuid()) == []
 
 
-async def test_documents_without_index_or_embedding_are_listed_for_indexing(
+async def test_texts_without_index_or_embedding_are_listed_for_indexing(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
@@ -209,14 +209,14 @@ async def test_documents_without_index_or_embedding_are_listed_for_indexing(
     assert [row[0] for row in rows] == [WIKI.id]
 
 
-async def test_document_with_an_empty_text_is_searchable_by_the_title(
+async def test_artifact_with_an_empty_text_is_searchable_by_the_title(
     library: SearchCorpus,
 ) -> None:
     await library.store("empty", "")
     assert "empty" in await library.search("empty")
 
 
-async def test_full_text_search_without_index_scans_only_the_newest_documents(
+async def test_full_text_search_without_index_scans_only_newest_passages(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)
@@ -230,7 +230,7 @@ async def test_full_text_search_without_index_scans_only_the_newest_documents(
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
     """Under row-level security, PostgreSQL uses an index only with leakproof search operators."""
     if not own_place.server.is_embedded:
-        pytest.skip("nobody could tell this server that comparing words leaks nothing")
+        pytest.skip("the search operators of this server are not leakproof")
     fill = """
         insert into passage (org_id, subject, subject_id, part, kind, title, body, created_at)
         select o.org_id, 'artifact', gen_random_uuid(), 1, 'note', 'title ' || n, 'word' || n, now()

@@ -1,4 +1,4 @@
-"""Check at startup that the database user can switch to the serving role."""
+"""Check at startup that the database user can switch to the database role of the server."""
 
 import re
 from collections.abc import Iterator
@@ -35,14 +35,14 @@ def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
 
 
 async def serve(place: ServerDatabase, dsn: str) -> None:
-    """Open the database like a server with separate DSNs for user and owner; run a query."""
+    """Open the database like a server with `dsn` and a separate DSN of the owner; run a query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
-async def test_database_user_without_serving_role_is_shown_the_needed_grant(
+async def test_user_without_server_database_role_is_shown_the_needed_grant(
     own_place: ServerDatabase, name: str
 ) -> None:
     with open_stranger(own_place, f"{name} {new_uuid()}") as dsn:
@@ -56,7 +56,7 @@ async def test_database_user_without_serving_role_is_shown_the_needed_grant(
         await serve(own_place, dsn)
 
 
-async def test_application_does_not_start_if_user_lacks_the_serving_role(
+async def test_application_does_not_start_if_user_lacks_server_database_role(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_uuid()}") as dsn:
@@ -67,7 +67,7 @@ async def test_application_does_not_start_if_user_lacks_the_serving_role(
 
 
 @pytest.mark.parametrize("attribute", ["superuser", "bypassrls"])
-def test_serving_role_that_bypasses_row_level_security_is_refused(
+def test_server_database_role_that_bypasses_rls_is_refused(
     own_place: ServerDatabase, attribute: str
 ) -> None:
     role = f"serving_{new_uuid().replace('-', '')}"
@@ -91,7 +91,7 @@ async def test_start_with_an_unknown_database_user_fails_immediately(
             pass
 
 
-async def test_error_for_migrating_as_another_user_names_owner_url_setting(
+async def test_error_for_migrating_as_a_non_owner_names_owner_url_setting(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_uuid()}") as dsn:

@@ -240,7 +240,9 @@ LISTS_BY_ACTIVITY = {
 
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
-def test_plan_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
+def test_plan_or_run_list_by_activity_is_read_in_index_order(
+    full: ServerDatabase, table: str
+) -> None:
     """Otherwise, PostgreSQL would sort all open plans or runs to find the newest."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
@@ -283,7 +285,7 @@ SEARCHES_BY_NAME = {
 
 
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
-def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
+def test_plan_or_run_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
     """Under row-level security, PostgreSQL uses an index only with leakproof operators."""
     query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
     texts = conditions(query_plan, index)
@@ -302,7 +304,9 @@ TEXT_INDEXES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_full_text_search_uses_index_or_only_newest_rows(full: ServerDatabase, kind: str) -> None:
+def test_full_text_search_uses_index_or_reads_only_newest_rows(
+    full: ServerDatabase, kind: str
+) -> None:
     indexed = full.server.is_embedded
     query = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
     _, _, *statements = text_search_statements(query, 10, indexed=indexed)

@@ -37,7 +37,7 @@ def start(
 
 @contextmanager
 def linked(place: ServerDatabase) -> Iterator[tuple[FaultLink, str, str]]:
-    """Yield a proxy to the database, and the DSNs of serving user and owner through the proxy."""
+    """Yield a proxy to the database, and the DSNs of server and owner through the proxy."""
     with fault_link(place.owner_dsn) as (link, owner):
         through = conninfo_to_dict(owner)
         yield link, make_conninfo(place.app_dsn, host="127.0.0.1", port=through["port"]), owner

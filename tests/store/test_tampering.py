@@ -1,6 +1,6 @@
 """Verification of the audit reveals tampering by the database owner.
 
-No other role can tamper: the serving role can only read the audit and append to it.
+No other role can tamper: that of the server can only read the audit and append to it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from waybook.store.maintenance.migrate import APP_ROLE
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
-def test_serving_role_can_only_read_and_insert_audit_rows(
+def test_server_database_role_can_only_read_and_insert_audit_rows(
     shared_place: ServerDatabase, table: str
 ) -> None:
     with psycopg.connect(shared_place.admin_dsn) as admin:

@@ -1,8 +1,8 @@
 """Isolation of orgs by row-level security, without loopholes in the system catalog.
 
 `test_schema.py` checks the properties of every table. This file checks that no view, trigger or
-other object bypasses row-level security, and that the serving role cannot access rows of another
-org.
+other object bypasses row-level security, and that the database role of the server cannot access
+rows of another org.
 """
 
 from string import Template
@@ -24,9 +24,9 @@ from waybook.store.maintenance.migrate import APP_ROLE
 ORG = "(org_id = app_org())"
 #: Policies that make rows of other orgs visible, with the reasons; no other policy may do this.
 EXCEPTIONS = {
-    # A sweep visits all orgs, so it must see their ids. This policy lets it see nothing else.
+    # The background tasks visit all orgs, so they must see the ids of the orgs, but nothing else.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
-    # A sweep also sees the time, actor and counts of the erasures in all orgs.
+    # The background tasks also see the time, actor and counts of the erasures in all orgs.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
 #: Policies of credentials. The org of a credential is not known before the lookup, so a caller sees
@@ -35,21 +35,21 @@ BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("access_link", "api_token", "web_session")
 }
-#: Table of the applied migrations, which belongs to no org. The serving role can only read it.
+#: Table of the applied migrations, which belongs to no org. The server can only read it.
 OUTSIDE = {"schema_migration"}
 #: Default values that columns may have: the org, the time or a constant, but no counter.
 DEFAULTS = {
     *("app_org()", "app_statement_time()", "app_transaction()", "now()", "false", "0"),
     *("'[]'::json", "'waiting'::text", "'relayed'::text"),
 }
-#: Tables in which the serving role may update rows, and tables in which it may delete rows. To all
-#: other tables, it can only add rows.
+#: Tables in which the server may update rows, and tables in which it may delete rows. To all other
+#: tables, it can only add rows.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine", "agent"),
 }
 MAY_DELETE = {*("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage")}
-#: Columns of other tables that the serving role may update.
+#: Columns of other tables that the server may update.
 COLUMNS = [
     *(("access_link", name) for name in ("revoked_at", "revoked_by")),
     *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
@@ -180,21 +180,21 @@ def test_every_table_has_not_null_org_id_as_first_column(catalog: psycopg.Connec
     assert having == tables(catalog)
 
 
-def test_serving_role_may_log_in_only_with_separate_owner_url(
+def test_server_database_role_may_log_in_only_with_separate_owner_url(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # With only one database URL, the server logs in as its user and then assumes the serving role,
-    # which needs no login for this.
+    # With only one database URL, the server logs in as the user of this URL and then switches to
+    # its own role, which needs no login for this.
     assert may_log_in is (shared_place.server.role is None)
 
 
-def test_serving_role_has_no_settings(catalog: psycopg.Connection) -> None:
+def test_server_database_role_has_no_settings(catalog: psycopg.Connection) -> None:
     settings = "select setconfig from pg_db_role_setting where setrole = '$app'::regrole"
     assert ask(catalog, settings) == []
 
 
-def test_table_privileges_belong_only_to_owner_and_serving_role(
+def test_table_privileges_belong_only_to_owner_and_server_database_role(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     grantees = names(
@@ -211,7 +211,7 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
     assert ask(catalog, "select defaclobjtype from pg_default_acl") == []
 
 
-def test_serving_role_cannot_create_objects_in_schema_or_database(
+def test_server_database_role_cannot_create_objects_in_schema_or_database(
     catalog: psycopg.Connection,
 ) -> None:
     query = """select has_schema_privilege('$app', 'public', 'create'),
@@ -219,7 +219,7 @@ def test_serving_role_cannot_create_objects_in_schema_or_database(
     assert ask(catalog, query) == [(False, False)]
 
 
-def test_serving_role_can_update_and_delete_only_in_listed_tables(
+def test_server_database_role_can_update_and_delete_only_in_listed_tables(
     catalog: psycopg.Connection,
 ) -> None:
     held = """select c.relname from pg_class c
@@ -229,7 +229,7 @@ def test_serving_role_can_update_and_delete_only_in_listed_tables(
     for never in ("truncate", "references", "trigger"):
         assert names(catalog, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
-    # The serving role may read partitions only through their parent table.
+    # The server may read partitions only through their parent table.
     partitions = names(catalog, PARTITIONS)
     readable = tables(catalog) - partitions | {"schema_migration"}
     assert names(catalog, held, right="select") == readable
@@ -284,7 +284,7 @@ def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[st
     }
 
 
-async def test_serving_role_sees_only_own_org_rows_in_every_table(
+async def test_server_database_role_sees_only_own_org_rows_in_every_table(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     shown = tables(catalog) - names(catalog, PARTITIONS)
@@ -299,7 +299,7 @@ async def test_serving_role_sees_only_own_org_rows_in_every_table(
             assert seen == {table: {str(org_id): there[table][str(org_id)]} for table in shown}
 
 
-async def test_serving_role_cannot_update_or_delete_rows_of_another_org(
+async def test_server_database_role_cannot_update_or_delete_rows_of_another_org(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     before = counts(catalog, tables(catalog))
@@ -318,7 +318,7 @@ async def test_serving_role_cannot_update_or_delete_rows_of_another_org(
     assert counts(catalog, tables(catalog)) == before
 
 
-async def test_serving_role_cannot_move_rows_to_another_org(
+async def test_server_database_role_cannot_move_rows_to_another_org(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     before = counts(catalog, tables(catalog))
@@ -331,7 +331,7 @@ async def test_serving_role_cannot_move_rows_to_another_org(
     assert counts(catalog, tables(catalog)) == before
 
 
-async def test_serving_role_cannot_insert_rows_for_another_org(
+async def test_server_database_role_cannot_insert_rows_for_another_org(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     insertable = names(

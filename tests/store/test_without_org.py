@@ -23,7 +23,7 @@ from waybook.store import deliveries
 from waybook.store.driver.queries import load
 
 if SWITCH in os.environ:
-    pytest.skip("the queries are without their conditions already", allow_module_level=True)
+    pytest.skip("the org conditions are removed from the queries already", allow_module_level=True)
 
 #: Pattern for an org condition, with the org on either side.
 CONDITION = re.compile(

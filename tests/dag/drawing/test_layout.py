@@ -205,7 +205,7 @@ def test_many_identical_parallel_steps_share_a_single_box() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_shorter_of_two_parallel_paths_is_drawn_next_to_the_join() -> None:
+def test_shorter_of_two_paths_is_drawn_next_to_the_common_last_step() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )
@@ -220,7 +220,7 @@ def test_parallel_lines_of_a_map_do_not_cross() -> None:
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
-def test_every_unnamed_stage_is_drawn_with_a_frame() -> None:
+def test_map_has_a_frame_for_each_stage_but_no_frame_for_a_plan() -> None:
     assert compute_layout(make_diagram(make_lane("ab"))).frames == ()
     assert (
         len(

@@ -1,4 +1,4 @@
-"""SVG maps: valid for any text, without external content, and with statuses that need no color."""
+"""SVG maps: valid for any text, without external content, and readable without colors."""
 
 import re
 from collections import Counter
