@@ -18,7 +18,7 @@ from waybook.conditions.values import (
 )
 
 SAME = compile_condition("result.one == result.other")
-#: Maximum cost of comparing two values, in addition to the cost of the values.
+#: Maximum cost of comparing two values, apart from the cost that grows with their size.
 MIN_BUDGET = 10
 
 

@@ -91,7 +91,7 @@ def test_job_and_output_counts_of_any_stage_are_as_documented(
 
 
 @given(runs())
-def test_expected_jobs_of_any_workflow_equal_the_sum_over_stages(
+def test_expected_counts_of_any_workflow_equal_the_created_jobs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn

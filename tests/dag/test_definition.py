@@ -151,7 +151,7 @@ def test_definition_with_a_missing_required_step_property_is_refused(missing: st
         ("outputs", ["x"], ".outputs[0]"),
     ],
 )
-def test_definition_with_an_invalid_property_is_refused_with_the_path(
+def test_definition_with_an_invalid_property_is_refused_with_the_location(
     name: str, value: object, at: str
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}

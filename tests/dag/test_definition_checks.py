@@ -84,7 +84,9 @@ TWO = (make_stage("one"), make_stage("two"))
         ),
     ],
 )
-def test_definition_check_reports_the_path_of_invalid_stages(dag: Dag, expected: Faults) -> None:
+def test_definition_check_reports_the_location_of_invalid_stages(
+    dag: Dag, expected: Faults
+) -> None:
     assert faults_in(dag) == expected
 
 
@@ -101,7 +103,7 @@ def test_definition_check_reports_the_path_of_invalid_stages(dag: Dag, expected:
         ([*map(make_step, "abc")], make_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
     ],
 )
-def test_definition_check_reports_the_path_of_invalid_edges(
+def test_definition_check_reports_the_location_of_invalid_edges(
     steps: list[RecipeStep], edges: Edges, expected: Faults
 ) -> None:
     assert faults_among(*steps, edges=edges) == expected

@@ -27,7 +27,7 @@ MAKER = make_step("maker", outputs=["x"])
 READER = make_step("reader", inputs=["x"])
 
 
-def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
+def test_error_for_unconnected_input_names_producer_and_missing_edge() -> None:
     (error,) = hidden(MAKER, make_step("m"), READER, edges=make_chain("m", "reader"))
     assert error.name == "hidden_dependency"
     assert error.at == "recipe.steps[2].inputsRequired[0]"
@@ -83,7 +83,7 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
 
 
 @given(recipe=recipes(), data=st.data())
-def test_dependency_check_reports_exactly_the_inputs_without_a_path(
+def test_dependency_check_reports_exactly_the_unconnected_inputs(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]

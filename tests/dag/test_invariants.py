@@ -60,7 +60,7 @@ def test_stage_without_steps_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_report_invariant_check_reports_only_a_decrease_of_completed_steps(
+def test_check_of_two_reports_finds_only_a_decrease_of_completed_steps(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])

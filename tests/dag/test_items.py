@@ -35,7 +35,7 @@ def test_jobs_of_items_are_assigned_to_the_models_in_turn() -> None:
     assert [unit.model for unit in units] == ["a", "b", "a"]
 
 
-def test_per_item_step_has_a_job_for_each_item() -> None:
+def test_step_with_a_job_per_item_has_as_many_jobs_as_items() -> None:
     by_document = make_step("read", S.PER_SOURCE_DOCUMENT, inputs=["contracts"])
     by_item = make_step("read", S.PER_ITEM, inputs=["contracts"])
     runs = [make_stage_run(make_stage("s", step), ["a", "b"]) for step in (by_document, by_item)]
@@ -148,7 +148,9 @@ CONTRACTS = ItemList("contracts", "contracts", None, 3)
         ('```json\n["a"]\n```', ["a"]),
     ],
 )
-def test_items_are_any_json_values_and_keep_duplicates(value: Json, items: list[Json]) -> None:
+def test_items_may_be_any_json_values_and_duplicates_are_kept(
+    value: Json, items: list[Json]
+) -> None:
     assert read_items(value, CONTRACTS) == items
 
 

@@ -34,7 +34,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "continues": IDS,
     "documentKey": st.sampled_from(["text", None, {}]),
 }
-#: Rows of jobs, some of them incomplete, and other values.
+#: Rows of jobs, some of them incomplete, and values that are not rows.
 RAWS: st.SearchStrategy[list[object]] = st.lists(
     st.fixed_dictionaries({name: VALUES[name] for name in FIELDS})
     | st.fixed_dictionaries({}, optional=VALUES)

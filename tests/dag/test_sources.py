@@ -1,4 +1,4 @@
-"""Output keys of steps, producers of documents, and the producer for a per-document step."""
+"""Output keys, producers of documents, and the step whose documents a per-document step uses."""
 
 from hypothesis import given
 

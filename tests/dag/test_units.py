@@ -47,7 +47,7 @@ def test_job_adds_a_document_to_the_lineage_of_the_source_document(run: StageRun
                 assert unit.makes == (unit.source,)
 
 
-def test_plan_job_has_an_output_per_model_before_a_per_document_step() -> None:
+def test_plan_job_has_an_output_per_model_if_a_per_document_step_follows() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")

@@ -36,7 +36,7 @@ def test_app_and_owner_database_roles_have_no_special_privileges(
     assert (role, False, False, False, False, False, True) in rows
 
 
-def test_app_role_owns_no_objects_and_has_no_memberships(attachment: Attachment) -> None:
+def test_app_database_role_owns_no_objects_and_has_no_memberships(attachment: Attachment) -> None:
     rows = ask(
         attachment.admin_dsn,
         "select (select count(*) from pg_shdepend where refobjid = r.oid and deptype = 'o'),"

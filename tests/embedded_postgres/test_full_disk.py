@@ -31,7 +31,7 @@ MAX_CALLS = 100
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """Yield a data directory on a disk of 20 MB; skip the test if it may not mount a disk."""
+    """Yield a data directory on a disk of 20 MB; skip the test if it cannot mount a disk."""
     with make_data_directory() as place:
         disk.make_disk(place / "disk", SMALL_MEGABYTES)
         if not disk.can_be_filled(place / "disk"):

@@ -129,7 +129,7 @@ def test_plan_copy_at_audit_entry_equals_plan_at_that_entry() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_name_option_sets_the_name_of_the_copied_plan() -> None:
+def test_name_argument_sets_the_name_of_the_copied_plan() -> None:
     made = History().copied(name="Lakes")
     (row,) = rows_of(made)["plan"].values()
     assert row["name"] == "Lakes"

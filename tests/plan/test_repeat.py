@@ -99,7 +99,7 @@ def test_plan_continues_by_default_after_the_last_repetition(then: OnExhausted |
     assert [loop.is_exhausted for loop in current_loops(plan)] == [True]
 
 
-def test_plan_fails_after_the_last_repetition_if_configured() -> None:
+def test_plan_fails_after_the_last_repetition_with_on_exhausted_fail() -> None:
     plan, done = exhausted(OnExhausted.FAIL)
     assert plan.status is PlanStatus.FAILED
     assert plan.fail_reason == (

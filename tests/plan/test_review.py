@@ -171,7 +171,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_modify_decision_keeps_the_holder_only_from_a_form_in_the_chat(
+def test_modify_decision_releases_step_unless_made_in_a_chat_form(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

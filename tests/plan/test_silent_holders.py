@@ -90,7 +90,7 @@ def test_step_fails_after_the_maximum_number_of_inactive_holders(limit: int | No
     assert plan.status is PlanStatus.COMPLETED
 
 
-def test_step_failed_by_inactive_holders_makes_dependents_ready() -> None:
+def test_steps_that_depend_on_a_step_failed_by_inactivity_become_ready() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session="a", max_attempts=1)
     plan = make_plan(silent, make_step(depends_on=(step_id(1),)))
     taken = next_step(plan, make_context(BOB, minutes=45))

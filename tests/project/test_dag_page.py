@@ -1,4 +1,4 @@
-"""Pages about workflows and conditions: lists are complete, and examples are correct."""
+"""Pages about workflows and conditions: all names are listed, and examples are correct."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def test_dag_page_lists_every_strategy_filter_and_template_variable() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_dag_page_documents_every_template_test(test: str) -> None:
+def test_dag_page_documents_every_is_test_of_the_template_language(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 

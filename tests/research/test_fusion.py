@@ -63,7 +63,7 @@ def test_fused_score_without_vector_hits_is_the_word_score() -> None:
     assert hit.score == pytest.approx(0.7)
 
 
-def test_fused_score_of_a_hit_without_matching_words_is_low() -> None:
+def test_fused_score_without_word_hits_is_the_weighted_vector_score() -> None:
     (hit,) = fuse({"words": [], "meaning": ranked(x=0.5)})
     assert hit.score == pytest.approx(0.3)
 

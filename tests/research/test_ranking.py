@@ -1,4 +1,4 @@
-"""The vector index ranks like a search of exact vectors, even after changes."""
+"""The vector index ranks passages as a search with exact vectors would, also after changes."""
 
 from collections.abc import Sequence
 from threading import Thread

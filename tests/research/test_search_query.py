@@ -39,7 +39,7 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
 
 
 @given(queries, st.floats(0.01, 1))
-def test_light_search_terms_together_weigh_less_than_the_limit(text: str, most: float) -> None:
+def test_search_terms_of_low_weight_together_stay_below_the_limit(text: str, most: float) -> None:
     question = parse_query(text)
     heavy, light = question.split_terms(most)
     assert sum(term.weight for term in light) < most

@@ -36,7 +36,7 @@ def test_highlighted_ranges_are_sorted_and_contain_only_words(text: str, longest
 
 
 @given(texts)
-def test_highlighted_snippet_without_markers_equals_the_snippet(text: str) -> None:
+def test_highlighted_snippet_equals_snippet_if_markers_are_removed(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))
     plain_text = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):

@@ -111,7 +111,7 @@ def test_run_is_in_progress_if_all_open_jobs_are_held() -> None:
     assert world.job(job).held_by == "ann"
 
 
-def test_get_next_job_reports_failed_stage_without_any_open_job() -> None:
+def test_get_next_job_reports_a_failed_stage_if_no_job_is_open() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)

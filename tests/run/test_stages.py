@@ -21,7 +21,7 @@ def make_fork() -> Stage:
     return make_stage_run(make_plan_step("plan"), left, right, ends, edges=edges)
 
 
-def test_starting_a_stage_opens_all_jobs_of_steps_without_predecessors() -> None:
+def test_starting_a_stage_creates_the_jobs_of_steps_without_predecessors() -> None:
     world = make_run(
         make_stage_run(
             make_step("a"), make_step("b", S.ALL_TO_ONE), make_step("c"), edges=[("a", "c")]

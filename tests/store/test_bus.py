@@ -89,7 +89,7 @@ def test_subscriber_with_too_many_unread_events_must_reload_everything(bus: Bus)
         assert slow.take() == topics()
 
 
-def test_subscriber_that_names_the_last_event_number_gets_missed_events(bus: Bus) -> None:
+def test_subscriber_with_known_event_number_gets_all_later_events(bus: Bus) -> None:
     bus.publish(OURS, change_event())
     seen = bus.position(OURS)
     bus.publish(THEIRS, change_event(2))

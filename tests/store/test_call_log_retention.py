@@ -185,7 +185,7 @@ def test_partitions_are_created_once_if_retention_runs_concurrently(
     assert len(partitions(admin)) == 6
 
 
-def test_retention_as_the_database_role_of_server_raises_misconfigured(
+def test_retention_with_the_server_database_role_raises_misconfigured(
     own_place: ServerDatabase,
 ) -> None:
     if own_place.server.role:

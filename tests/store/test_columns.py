@@ -1,4 +1,4 @@
-"""Column lists in the code: they have the columns of the tables, in the order of the fields."""
+"""Column lists in the code match the tables and the order of the fields of the row classes."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Distribution of the tables over the nodes of a Citus cluster: decision 0087."""
+"""Distribution of the tables over the nodes of a Citus cluster (decision 0087)."""
 
 import psycopg
 import pytest

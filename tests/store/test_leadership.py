@@ -24,7 +24,7 @@ class Leading:
         self.task = asyncio.create_task(holding)
 
     async def begin(self, work: str = "sweep") -> None:
-        """Wait until this task is the leader for `work`."""
+        """Wait until this task is the leader for this kind of background work."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not self.leadership.leads(work):  # noqa: ASYNC110 - the state is a plain attribute
                 await asyncio.sleep(0.01)
@@ -36,7 +36,7 @@ class Leading:
             await self.task
 
 
-async def test_second_process_does_not_lead_until_the_first_process_ends(
+async def test_process_becomes_leader_only_after_the_earlier_leader_ends(
     own_place: ServerDatabase,
 ) -> None:
     first = Leading(own_place)

@@ -135,7 +135,7 @@ def test_database_of_an_earlier_build_is_refused_and_left_untouched(empty: Serve
     assert backup.getvalue() == b""
 
 
-def test_error_for_an_edited_applied_migration_names_the_migration(
+def test_error_names_the_applied_migration_that_was_edited(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty.owner_dsn)

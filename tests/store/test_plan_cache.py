@@ -27,7 +27,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return what a call gets from the cache if no other call uses the plan: the plan, or None."""
+    """Return the plan, or None, that a call gets from the cache while no other call uses it."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

@@ -21,7 +21,7 @@ def cached(plan: Plan) -> LoadedPlan:
 
 
 def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
-    """Return audit entries: the last one in the cache, then one for each group of changes."""
+    """Return the last audit entry that the cache knows, then one entry per group of changes."""
     first = ChangeRow(plan.seq, NOON, b"cached", LATER, "{}")
     return [first, *(entry(plan.seq + n, group) for n, group in enumerate(groups, 1))]
 
@@ -48,7 +48,7 @@ def test_plan_cache_reloads_a_plan_after_an_unsupported_audit_change(group: Json
     assert apply_entries(cached(plan), entries(plan, group)) is None
 
 
-def test_plan_cache_reloads_a_plan_if_audit_entries_are_missing() -> None:
+def test_plan_is_reloaded_if_audit_entries_are_incomplete_or_too_many() -> None:
     plan = make_plan(make_step())
     usage: Json = ["usage", "u", {"*": [{}]}]
     first, *later = entries(plan, *[usage] * (MAX_ENTRIES + 1))

@@ -40,8 +40,8 @@ OPERATOR_QUERIES = frozenset(
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
-#: Files whose queries are found by a name in a variable, so that a search in the source does not
-#: find their uses.
+#: Files whose queries the source selects by a name in a variable, so that `mentions` does not find
+#: their uses.
 BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )

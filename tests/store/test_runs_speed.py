@@ -184,7 +184,7 @@ def test_query_of_held_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
 def test_documents_of_a_lineage_are_read_by_index(
     full: ServerDatabase, named: tuple[str, str, str]
 ) -> None:
-    """Otherwise, the query would read a page for each document of another lineage."""
+    """Without the index, the query would read a page for each document of another lineage."""
     nodes = plan(full, hot(*named)["documents_of_lineage"])
     (scan,) = [node for node in nodes if node.through == "document_place"]
     for column in ("run_id", "stage_slug", "document_key", "lineage"):

@@ -1,4 +1,4 @@
-"""Check that schema and queries can be distributed over a cluster by org: decision 0087."""
+"""Check that schema and queries can be distributed over a cluster by org (decision 0087)."""
 
 from collections.abc import Iterator
 

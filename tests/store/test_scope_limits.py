@@ -15,7 +15,7 @@ SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
 
 
 @given(token=SCOPES, user=SCOPES)
-def test_token_grants_scopes_shared_by_token_and_user(
+def test_token_grants_only_scopes_that_token_and_user_both_have(
     token: list[Scope], user: list[Scope]
 ) -> None:
     scopes = [*map(str, token)], [*map(str, user)]
@@ -24,7 +24,7 @@ def test_token_grants_scopes_shared_by_token_and_user(
 
 
 @given(user=SCOPES, token=st.none() | SCOPES)
-def test_web_session_grants_scopes_shared_by_user_and_token(
+def test_web_session_grants_only_scopes_that_user_and_token_both_have(
     user: list[Scope], token: list[Scope] | None
 ) -> None:
     scopes = [*map(str, user)], None if token is None else [*map(str, token)]

@@ -174,7 +174,7 @@ async def test_search_for_only_stop_words_has_no_full_text_hits(library: SearchC
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
-async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
+async def test_search_within_a_plan_returns_artifacts_and_sources_of_that_plan(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     plan_id = plan_in(shared_place, library.org_id)

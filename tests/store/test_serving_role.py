@@ -42,7 +42,7 @@ async def serve(place: ServerDatabase, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
-async def test_user_without_server_database_role_is_shown_the_needed_grant(
+async def test_database_user_without_server_role_is_shown_the_needed_grant(
     own_place: ServerDatabase, name: str
 ) -> None:
     with open_stranger(own_place, f"{name} {new_uuid()}") as dsn:

@@ -13,7 +13,7 @@ from waybook.plan.model import PlanStatus, StepStatus
 NUMBERS = (None, -1, 0, 1, 2)
 TIMES = (None, "2026-01-01T00:00:00Z")
 UNKNOWN = "unknown"
-#: Whether a job has a unit (its part of the step), as texts that PostgreSQL reads as booleans.
+#: Booleans, as PostgreSQL writes them, that say whether a job has a unit (its part of a step).
 PRESENT, ABSENT = "true", "false"
 
 COMPLETED_PLAN = {PlanStatus.COMPLETED, PlanStatus.FAILED}

@@ -1,6 +1,6 @@
 """Verification of the audit reveals tampering by the database owner.
 
-No other role can tamper: that of the server can only read the audit and append to it.
+No other role can tamper: the server's role can only read the audit and append to it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -262,7 +262,7 @@ async def test_audit_verification_reports_a_chain_with_all_hashes_recomputed(
     assert await reported_damage(world, chain) == (chain.entries, message)
 
 
-async def test_audit_verification_reports_altered_end_of_a_chain(
+async def test_audit_verification_reports_a_changed_record_of_the_chain_end(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

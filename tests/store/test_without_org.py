@@ -39,13 +39,13 @@ ABOUT_ORGS = re.compile(
 CONDITIONS = {"claim", "full_text"}
 
 
-def test_rls_test_removes_conditions_from_every_sql_query_file() -> None:
+def test_org_conditions_are_removed_from_every_sql_query_file() -> None:
     looked_at = {query.name for query in queries()}
     for file in query_files():
         assert set(load(file)) <= looked_at, file
 
 
-def test_rls_test_removes_every_org_condition_from_the_queries() -> None:
+def test_every_org_condition_is_removed_from_the_queries() -> None:
     left = {}
     for file in query_files():
         for name, query in load(file).items():
@@ -55,7 +55,7 @@ def test_rls_test_removes_every_org_condition_from_the_queries() -> None:
     assert left == {}
 
 
-def test_org_conditions_are_put_back_after_the_rls_test() -> None:
+def test_removed_org_conditions_are_put_back_afterwards() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(rls_only(query)[1] for query in before)
@@ -78,7 +78,7 @@ def test_org_conditions_are_put_back_after_the_rls_test() -> None:
         "x = org_id",
     ],
 )
-def test_rls_test_reports_an_org_condition_that_was_not_removed(condition: str) -> None:
+def test_pattern_finds_an_org_condition_that_was_not_removed(condition: str) -> None:
     assert CONDITION.search(strip_org_conditions(condition)[0])
 
 
@@ -94,7 +94,7 @@ def test_rls_test_reports_an_org_condition_that_was_not_removed(condition: str) 
         ("on conflict (org_id, id) do nothing", None),
     ],
 )
-def test_rls_test_removes_org_condition_but_keeps_rest_of_query(
+def test_removing_an_org_condition_keeps_the_rest_of_the_query(
     condition: str, left: str | None
 ) -> None:
     assert strip_org_conditions(condition) == ((left, 1) if left else (condition, 0))
