@@ -84,7 +84,7 @@ async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv
     await make_dialectic(world, n)
 
 
-async def test_run_matches_the_map_after_feedback_changes_the_models(
+async def test_job_counts_match_the_map_after_feedback_changes_the_models(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")

@@ -47,7 +47,7 @@ def copy(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 def contents(file: Path) -> tuple[object, list[list[bytes]]]:
-    """Check a backup archive; return its manifest and its blocks."""
+    """Check a backup archive; return its manifest and the data of its files."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
         return archive.manifest, [[*archive.blocks(member)] for member in archive.manifest.members]

@@ -180,8 +180,8 @@ async def test_loop_over_steps_waits_for_a_step_without_polling(
         assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
         await agent.submit(taken)
         assert await working == plan["stepIds"][1:]
-    # The claim in `blocked_plan`, and three calls of the loop: the first call, the call that waits,
-    # and the call that finds the plan complete.
+    # The four calls are the claim in `blocked_plan`, and three calls of the loop: the first call,
+    # the call that waits, and the call that finds the plan complete.
     assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 

@@ -56,7 +56,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """Return a function that evaluates conditions by the CEL library, without type checks."""
+    """Return a function that evaluates conditions with the CEL library, without type checks."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

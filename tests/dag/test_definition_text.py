@@ -84,7 +84,7 @@ def test_definition_parser_reads_the_same_value_from_json_and_yaml(dag: Dag) -> 
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_definition_parser_reads_yaml_scalars_and_dates(text: str, value: object) -> None:
+def test_definition_parser_reads_every_kind_of_yaml_value(text: str, value: object) -> None:
     assert parse_definition(text) == value
 
 

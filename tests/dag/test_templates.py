@@ -175,7 +175,7 @@ def test_value_inserted_by_a_template_is_not_rendered_again() -> None:
     assert rendered("{{ text }}", text="{{ run }}{% if %}") == "{{ run }}{% if %}"
 
 
-def test_prompt_with_an_unknown_name_raises_bad_recipe() -> None:
+def test_prompt_with_an_unknown_variable_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match="there is no variable 'model' here") as refusal:
         render_template("{{ model }}", TemplateKind.PROMPT, {})
     assert refusal.value.details["fault"] == "template"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Limits for the inputs of each fuzz target.
+#: Limits for the inputs of each fuzz target, and for the total size of all corpus files.
 MAX_INPUTS = 40
 MAX_INPUT_LENGTH = 1_000
 MAX_TOTAL_BYTES = 200_000
@@ -16,7 +16,7 @@ def read_corpus(target: str) -> list[bytes]:
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Save some of these inputs, within the limits and without duplicates."""
+    """Save the first of these inputs, within the limits and without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

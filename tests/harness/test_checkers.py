@@ -248,7 +248,7 @@ def test_queries_named_by_the_citus_harness_exist() -> None:
     assert {*FREQUENT, *SKIP, *UNROUTED} <= query_texts().keys()
 
 
-def test_every_guaranteed_property_has_a_history_checker() -> None:
+def test_there_are_twelve_history_checkers_with_distinct_names() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 

@@ -183,7 +183,7 @@ def test_blocking_issues_named_in_an_issue_body_become_dependencies(
     assert edges(plan)["#9 C"] == expected
 
 
-def test_equal_issue_numbers_of_two_repositories_are_both_imported() -> None:
+def test_issues_of_two_repositories_with_equal_numbers_are_imported() -> None:
     other = "https://github.com/octo/other/issues/1"
     plan = read([gh_issue(1, "A"), gh_issue(1, "B", "blocked by octo/app#1", url=other)])
     assert edges(plan) == {"#1 A": (), "#1 B": (1,)}

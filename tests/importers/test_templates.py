@@ -24,7 +24,7 @@ steps:
 """
 
 
-def test_placeholders_inside_plan_template_values_are_not_replaced() -> None:
+def test_placeholders_inside_values_for_a_plan_template_are_not_replaced() -> None:
     arguments = fill_template(read_template(TEXT), {"topic": "{{ length }} \\1"})
     assert arguments["name"] == "On {{ length }} \\1"
     assert arguments["researchQuestion"] == "{{ length }} \\1, short"

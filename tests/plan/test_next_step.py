@@ -60,7 +60,7 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
     assert again.touched == (plan.steps[0].id,)
 
 
-def test_same_session_name_of_another_user_gets_another_step() -> None:
+def test_another_user_with_the_same_session_name_gets_another_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None

@@ -46,7 +46,7 @@ def test_result_schema_that_is_not_an_object_is_refused(schema: Json) -> None:
         check_schema(schema)
 
 
-def test_invalid_result_schema_is_refused_with_the_path() -> None:
+def test_invalid_result_schema_is_refused_with_the_location() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_schema({"properties": {"a": {"type": "nonsense"}}})
     assert refusal.value.details["at"] == "$.properties.a.type"

@@ -60,7 +60,7 @@ def test_inactive_holder_that_calls_again_keeps_step_and_attempt() -> None:
     assert same.plan.step(step_id(1)).attempt == 1
 
 
-def test_holder_asking_for_another_step_gets_a_different_step() -> None:
+def test_holder_asking_for_another_step_never_gets_the_held_step() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
     assert reply is PlanStatus.EXECUTING
 

@@ -238,7 +238,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["claim", "submit", "review", "fail
 
 
 @given(ACTIONS)
-def test_conversation_state_contains_claimed_steps_until_submission(
+def test_conversation_state_contains_steps_until_submit_review_or_error(
     actions: list[tuple[str, str]],
 ) -> None:
     state: State = {}

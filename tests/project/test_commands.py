@@ -57,7 +57,7 @@ def test_docs_contain_more_than_twenty_commands() -> None:
     assert len(SHOWN) > 20
 
 
-def test_docs_condition_examples_are_valid() -> None:
+def test_condition_examples_in_docs_are_valid() -> None:
     page = ROOT / "docs" / "how-to" / "branch-on-results.md"
     shown = code_blocks(page.read_text("utf-8"), "json")
     assert len(shown) == 4

@@ -102,7 +102,7 @@ def listed(section: str) -> set[str]:
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """Return the audited fields for each kind of row, as the SQL queries contain them."""
+    """Return the audited fields for each kind of row, as found in the SQL queries."""
     plans, runs, orgs, skills = (
         expand_parts((SOURCE / "store" / f"{name}.sql").read_text("utf-8"))
         for name in ("plans/load", "runs/load", "accounts/accounts", "plans/writer")

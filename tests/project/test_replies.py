@@ -39,7 +39,7 @@ class Listening(AgentClient):
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the reply fields of each tool that the page describes."""
+    """Return, for each tool, the reply fields that the page describes."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 

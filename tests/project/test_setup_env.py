@@ -40,7 +40,7 @@ class Checkout:
         self.write_package("1.0")
 
     def write_package(self, version: str) -> str:
-        """Add a version of the package to the index; write a lock file for it and return it."""
+        """Add a version of the package to the index; write and return a lock file for it."""
         index = self.root / "index"
         index.mkdir(exist_ok=True)
         wheel = index / f"tiny-{version}-py3-none-any.whl"

@@ -46,7 +46,7 @@ def test_makefile_installs_packages_from_lock_files_only() -> None:
     }
 
 
-def test_pip_and_uv_install_the_environment_with_hashes() -> None:
+def test_pip_and_uv_install_only_the_packages_of_the_lock_file() -> None:
     """With `--no-deps`, pip installs no package that the lock file lacks."""
     program = (ROOT / "tools" / "setup_env.py").read_text()
     assert re.findall(r'"sync", "--require-hashes"|"install", "--no-deps"', program) == [

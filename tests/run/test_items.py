@@ -122,7 +122,7 @@ def test_list_of_a_skipped_step_creates_no_jobs() -> None:
     assert world.jobs("look") == []
 
 
-def test_regenerated_list_does_not_replace_list_with_existing_jobs() -> None:
+def test_regenerated_list_does_not_replace_a_list_that_already_has_jobs() -> None:
     world = make_run(planned())
     listed(world, ["a", "b"])
     (document,) = world.documents("find")

@@ -75,7 +75,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
-async def test_step_completion_is_never_before_start_if_clock_moves_back(
+async def test_step_completion_time_is_not_before_start_if_clock_moves_back(
     world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)

@@ -97,7 +97,7 @@ LIMITING_INDEXES = {
 
 
 def limited_reads() -> dict[str, Statement]:
-    """Return the queries that would read all plans or runs without an index."""
+    """Return the queries that, without an index, would read all plans or runs."""
     named = PlanFilter(order=ListOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),
@@ -110,7 +110,7 @@ def limited_reads() -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", LIMITING_INDEXES)
-def test_query_about_all_plans_of_org_uses_index_without_statistics(
+def test_query_about_all_plans_or_runs_uses_index_without_statistics(
     fresh: ServerDatabase, name: str
 ) -> None:
     query_plan = explain(fresh, limited_reads()[name], *SESSION)

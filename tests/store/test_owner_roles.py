@@ -234,7 +234,9 @@ def follow(place: ServerDatabase) -> None:
     assert examine_owner(place.owner_dsn).refusal is None
 
 
-def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server: Server) -> None:
+def test_migrate_grants_missing_privileges_to_the_maintenance_role(
+    exempt: str, server: Server
+) -> None:
     with place_owned_by(exempt, server) as place:
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(f"revoke delete on plan from {MAINTENANCE_ROLE}")

@@ -243,7 +243,7 @@ LISTS_BY_ACTIVITY = {
 def test_plan_or_run_list_by_activity_is_read_in_index_order(
     full: ServerDatabase, table: str
 ) -> None:
-    """In another order, PostgreSQL would sort all open plans or runs to find the newest."""
+    """Without the index, PostgreSQL would sort all open plans or runs to find the newest."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
     assert f"{table}_open_activity" in used_indexes(query_plan)

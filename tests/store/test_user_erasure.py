@@ -76,7 +76,7 @@ async def test_erasing_a_user_removes_the_name_and_spares_other_orgs(
     step = (await agent.status(plan))["activeSteps"][0]
     assert erasure.who in str(step) or erasure.who in left
     assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
-    # The fixture `world` also verifies every audit chain at the end.
+    # The fixture `own_world` also verifies every audit chain at the end.
 
 
 async def test_database_dump_does_not_contain_name_of_an_erased_user(
