@@ -154,7 +154,7 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
         ),
         ({"AUTH": "required", "HOST": "192.168.1.5", "PORT": "80"}, {"192.168.1.5"}),
     ],
-    ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
+    ids=lambda value: str(value if isinstance(value, dict) else sorted(value)),
 )
 def test_allowed_hosts_are_those_of_the_configured_addresses(
     environment: dict[str, str], names: set[str]

@@ -102,7 +102,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "code"), REFUSED, ids=lambda told: str(told)[:60])
+@pytest.mark.parametrize(("asked", "code"), REFUSED, ids=lambda value: str(value)[:60])
 async def test_create_research_plan_with_invalid_arguments_creates_nothing(
     world: OrgEnv, agent: AgentClient, asked: dict[str, Any], code: str
 ) -> None:

@@ -186,11 +186,11 @@ async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClien
     assert reply["next"]["args"] == {"artifactId": artifact_id}
 
 
-@pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
+@pytest.mark.parametrize("character", ["x", "☃", "\n", "\x01"])
 async def test_extract_data_splits_a_long_text_into_several_prompts(
-    agent: AgentClient, letter: str
+    agent: AgentClient, character: str
 ) -> None:
-    text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
+    text = "".join(f"{character * 9}{n:08}" for n in range(5_000))
     schema = {"description": "y" * (MAX_SCHEMA_BYTES - 100)}
     pieces, args = [], {"offset": 0}
     while True:

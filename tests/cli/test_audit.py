@@ -101,7 +101,7 @@ def test_audit_verify_reports_a_changed_entry_or_row(
     assert message in shown.stdout
 
 
-def test_audit_verify_reports_an_audit_chain_whose_plan_was_deleted(
+def test_audit_verify_reports_an_audit_chain_of_a_deleted_plan(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = worked_on

@@ -23,7 +23,7 @@ OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)
 #: Hostile text for names in workflows, which may not contain control characters.
-PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
+PLAIN = "".join(character for character in SHORT if unicodedata.category(character) != "Cc")
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,7 @@ async def test_issuer_with_plain_oauth_metadata_is_accepted(
 @pytest.mark.parametrize(
     "published",
     [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
-    ids=lambda told: str(told)[:20],
+    ids=lambda value: str(value)[:20],
 )
 async def test_issuer_token_is_rejected_if_the_published_keys_are_invalid(
     there: FakeIssuer, issuer: Issuer, published: object

@@ -143,7 +143,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
         return
     step = ready.step
     was = next((s for s in before.steps if s.id == step.id), None)
-    # `was` is None if a condition added the step in this call.
+    # A step that a condition added in this call was not in the plan before.
     if was is None:
         assert step.attempt == 1
     elif ready.taken_over is not None:

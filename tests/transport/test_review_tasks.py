@@ -278,7 +278,7 @@ async def test_invalid_answer_to_a_task_form_is_refused(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_requester_who_may_not_decide_gets_a_task_without_form(
+async def test_requester_under_policy_human_gets_a_task_without_form(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
