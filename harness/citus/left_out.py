@@ -30,6 +30,7 @@ LEFT_OUT: Final = {
         "tests/app/test_quarantine.py::test_doctor_reports_a_test_search_that_breaks_the",
         "tests/app/test_quarantine.py::test_other_passages_are_indexed_although_a_passage_is_quarantined",
         "tests/app/test_quarantine.py::test_passage_",
+        "tests/app/test_quarantine.py::test_quarantined_passage_is_indexed_again_after_a_day",
     ),
     "the database has the extension Citus, with its views and an event trigger": (
         "tests/store/test_distribute.py::test_distributing_a_database_without_the_citus_extension_is_refused",

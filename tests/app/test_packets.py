@@ -199,7 +199,9 @@ async def test_context_of_a_retried_step_shows_failures_and_earlier_work(
     assert context["artifacts"] == []
 
 
-async def test_step_context_shows_feedback_only_once(agent: AgentClient) -> None:
+async def test_step_context_does_not_repeat_feedback_of_the_instructions(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")

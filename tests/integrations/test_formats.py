@@ -234,7 +234,7 @@ def test_json_extraction_from_long_unclosed_text_ends_within_5_seconds(text: str
     assert time.process_time() - began < 5
 
 
-# Tests of clients, which exist only if an endpoint is configured.
+# Tests of model clients. A client exists only if a model URL is configured.
 
 
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})

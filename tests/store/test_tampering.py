@@ -231,7 +231,7 @@ async def test_audit_verification_reports_an_added_entry_with_valid_hash(
 async def test_audit_verification_reports_a_duplicate_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """The key of the audit contains the time, so an entry number can occur at two times."""
+    """The primary key includes the time, so two entries can have the same number."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

@@ -37,13 +37,13 @@ PROMPT = "$ "
 AGENT = "claude -p "
 #: For each way to install Waybook, a text that only code blocks for this way contain.
 SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
-#: Starts of code blocks that belong in a second terminal.
+#: First words of code blocks that belong in a second terminal.
 NEW_TERMINAL = ("cd ", "export PATH=")
-#: Starts of commands that ask for confirmation, with the input for them.
+#: First words of commands that ask for confirmation, each with the answer to type.
 ANSWERS = {"waybook connect": "y\n"}
 #: Commands that ask for a decision, each with a command to run instead that contains the decision.
 DECIDED = {"waybook review": "waybook review --approve"}
-#: Starts of commands that run until they are interrupted.
+#: First words of commands that run until they are interrupted.
 ENDLESS = ("waybook watch", "waybook serve")
 #: URL that `waybook serve` answers when it is ready.
 READY = "http://127.0.0.1:8750/readyz"

@@ -154,7 +154,7 @@ _CUT: Final = "(The rest of this issue is too long for a step.)"
 
 
 def read_github(text: str) -> ItemList:
-    """Return the tasks of one issue, or one task for each issue of a list."""
+    """Return the checklist of one issue, or one task for each issue of a list."""
     found = _find_issues(read_document(text))
     if not isinstance(found, list):
         return _read_issue(_with_title(found))

@@ -55,7 +55,7 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # If passages are left out, `swept` keeps the old time, so that a later call finds them.
+        # If a passage was not indexed, keep the old time, from which the next call searches again.
         library.swept[org_id] = first_value(now) - _COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -269,7 +269,7 @@ class LockedRun(Locked[RunDecision[object]]):
         run, dag, services = decision.run, self.dag, ctx.services
         write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
-        # If a job failed or is retried, the inbox may have to show or remove a failed stage.
+        # If a job failed or is retried, the list of work that needs a person may change.
         last = decision.entries[-1].event if decision.entries else None
         if not moved and last in (Event.STEP_FAILED, Event.PLAN_MODIFIED):
             moved = run.failed_steps != before.failed_steps
