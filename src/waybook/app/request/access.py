@@ -1,6 +1,7 @@
 """Finds plans and runs by the id of a step or job, and loads them without a lock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import CLAIM_JOB, LIST_WORKFLOWS, RequestContext, not_found
@@ -43,27 +44,32 @@ async def load_plan(
 
 
 async def _parent(
-    ctx: RequestContext, cache: ParentCache, child_id: str, lookup: Statement, missing: NotFound
+    ctx: RequestContext,
+    cache: ParentCache,
+    child_id: str,
+    lookup: Callable[[], Statement],
+    missing: Callable[[], NotFound],
 ) -> str:
     remembered = cache.get(ctx.caller.org_id, child_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(lookup)
+    (rows,) = await ctx.read(lookup())
     if not rows:
-        raise missing
+        raise missing()
     parent_id: str = first_value(rows)
     cache.put(ctx.caller.org_id, child_id, parent_id)
     return parent_id
 
 
 async def plan_of_step(ctx: RequestContext, step_id: str) -> str:
-    lookup = plans.SQL["plan_of_step"](step_id=step_id)
-    return await _parent(ctx, ctx.services.step_parents, step_id, lookup, not_found("step"))
+    lookup = partial(plans.SQL["plan_of_step"], step_id=step_id)
+    missing = partial(not_found, "step")
+    return await _parent(ctx, ctx.services.step_parents, step_id, lookup, missing)
 
 
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    lookup = runs.SQL["run_of_job"](job_id=job_id)
-    return await _parent(ctx, ctx.services.job_parents, job_id, lookup, job_not_found())
+    lookup = partial(runs.SQL["run_of_job"], job_id=job_id)
+    return await _parent(ctx, ctx.services.job_parents, job_id, lookup, job_not_found)
 
 
 def cache_steps(ctx: RequestContext, plan: Plan) -> None:

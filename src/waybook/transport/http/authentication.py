@@ -44,7 +44,7 @@ from waybook.transport.http.responses import (
     answer_error_response,
     error_response,
     json_response,
-    set_cookie,
+    write_cookie,
 )
 
 #: Paths without authentication: health checks, sign-in, and links with their own secret.
@@ -263,11 +263,11 @@ def read_cookie(request: Request, name: str) -> str:
 
 
 def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
-    set_cookie(request, reply, _called(request, SESSION), secret, SESSION_SECONDS, "strict")
+    write_cookie(request, reply, _called(request, SESSION), secret, SESSION_SECONDS, "strict")
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    set_cookie(request, reply, _called(request, FLOW), flow, _FLOW_SECONDS, "lax")
+    write_cookie(request, reply, _called(request, FLOW), flow, _FLOW_SECONDS, "lax")
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:

@@ -75,7 +75,7 @@ def http_status(code: str | None) -> HTTPStatus:
     return _STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 
-def set_cookie(
+def write_cookie(
     request: Request,
     reply: Response,
     name: str,

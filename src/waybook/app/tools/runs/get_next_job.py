@@ -274,7 +274,7 @@ async def prepare_claim(
     # The reply already needs the number of the attempt that begins with the claim.
     body = await _ready_reply(locked, JobReady(job._replace(attempt=job.attempt + 1)))
 
-    def claim() -> RunProposal | None:
+    def claim() -> "RunProposal | None":  # The union would be evaluated in every call.
         cached = locked.cached_run
         # If a document was regenerated after the reply was built, the reply may be outdated.
         if cached is None or cached.documents.regenerated > regenerated:

@@ -38,7 +38,7 @@ from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.texts import to_rich_text
-from waybook.transport.http.responses import set_cookie
+from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
@@ -75,7 +75,7 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
         needs_token=ctx.caller.credential is not None,
     )
     since, looked_at = (int(at.timestamp()) if at else 0 for at in (since_look, overview.now))
-    set_cookie(page.request, reply, COOKIE, f"{since}.{looked_at}", _COOKIE_SECONDS)
+    write_cookie(page.request, reply, COOKIE, f"{since}.{looked_at}", _COOKIE_SECONDS)
     return reply
 
 

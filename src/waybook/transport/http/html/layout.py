@@ -39,7 +39,7 @@ from waybook.transport.http.responses import (
     answer_error_response,
     http_status,
     retry_after_header,
-    set_cookie,
+    write_cookie,
 )
 
 
@@ -358,7 +358,7 @@ def render_form(
     shown = {"token": mask_token(token), **view}
     reply = render_template(request, name, shown, status_code=status_code)
     if request.cookies.get(COOKIE) != token:
-        set_cookie(request, reply, COOKIE, token)
+        write_cookie(request, reply, COOKIE, token)
     return reply
 
 
