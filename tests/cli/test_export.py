@@ -172,7 +172,7 @@ def test_import_into_other_org_of_same_database_keeps_ids(
         (lambda e: e.update(steps=None), "has no list steps"),
         (lambda e: e.update(version=1), "format version 1"),
         (lambda e: e["audit"][0].pop("record"), "audit entry 1 of this export needs"),
-        (lambda e: e.update(format="other"), "name its --format"),
+        (lambda e: e.update(format="other"), "set --format"),
     ],
 )
 def test_import_of_changed_export_is_refused(
