@@ -123,6 +123,12 @@ BUGS: Final = (
                 "if state.closed or state.done >= state.total:",
                 "if state.closed or state.done >= max(min(1, state.total), state.total - 1):",
             ),
+            # A step is closed only by a call that ends a job of a step whose jobs are all done.
+            Edit(
+                "run/submit.py",
+                "if counted.done >= counted.total:",
+                "if counted.done >= max(1, counted.total - 1):",
+            ),
         ),
     ),
     Bug(
