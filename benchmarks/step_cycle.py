@@ -54,10 +54,10 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 WORKERS = 16
 STEPS = 10
 #: Minimum rate of Waybook, as a fraction of the SQL functions' rate.
-MIN_RATIO = 0.4
+MIN_RATIO = 0.44
 #: For each pair of modes, the maximum CPU time to claim and submit a step in the first mode, as a
 #: multiple of that in the second. `COLD_GOAL` is the goal for all pairs.
-MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
+MAX_COLD_RATIOS = {("cold", "warm"): 1.44, ("stale", "warm"): 1.46, ("stale", "sticky"): 1.28}
 COLD_GOAL = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}
 
