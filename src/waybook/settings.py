@@ -124,6 +124,12 @@ class Settings:
         return CALLS_PER_SECOND if self.requires_auth else 0
 
     @property
+    def webhook_form(self) -> tuple[str, str]:
+        """Return the format of the webhook body, and the folder of the operator's templates."""
+        name, _, folder = self.webhook_format.partition(":")
+        return name, folder
+
+    @property
     def requires_auth(self) -> bool:
         return self.auth == "required"
 

@@ -156,7 +156,7 @@ def _check_models(settings: Settings) -> None:
 
 
 def _check_webhook(settings: Settings) -> None:
-    name, _, folder = settings.webhook_format.partition(":")
+    name, folder = settings.webhook_form
     if name not in {"standard", "slack", "text"} or (folder and name == "standard"):
         raise Misconfigured(
             "webhook_format must be standard, slack or text, not "

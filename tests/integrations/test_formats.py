@@ -259,7 +259,7 @@ async def test_model_client_opened_with_a_url_completes_a_prompt() -> None:
 async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> None:
     reply = {"content": [{"type": "text", "text": "[1]"}]}
     async with fake_endpoint(answer(reply)) as other:
-        settings = Settings(model_url=f"{other.url}/v1/messages", model="m")
+        settings = Settings(model_url=f"{other.url}/v1/messages/", model="m")
         async with open_model(settings) as model:
             assert model is not None
             assert (await model.complete(QUESTION, seconds=20)).text == "[1]"

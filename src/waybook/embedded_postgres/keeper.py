@@ -165,7 +165,7 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
         # A client that asks whether there is a keeper holds this lock for a moment.
         locks.wait_exclusive(held, time.monotonic() + 1, "became the keeper")
     except Unavailable:
-        # A client that was killed since has started another keeper, for which ours can wait.
+        # Another keeper is at work, whose client was killed since. Our client waits for that one.
         _report(int(report), {"ready": False})
         return
     try:

@@ -53,7 +53,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
     if settings.webhook_url is None:
         return None
     secrets = parse_secrets(settings.webhook_secret or "")
-    form, _, folder = settings.webhook_format.partition(":")
+    form, folder = settings.webhook_form
     if form == "standard" and not secrets:
         raise Misconfigured(
             "webhook_url needs a webhook_secret, with which messages are signed; make one with: "

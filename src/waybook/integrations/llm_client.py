@@ -83,9 +83,9 @@ _ANTHROPIC_TOOL = "hand_in"
 
 
 def _anthropic_url(url: str) -> str:
+    url = url.rstrip("/")
     if url.endswith("/messages"):
         return url
-    url = url.rstrip("/")
     return f"{url}/messages" if url.endswith("/v1") else f"{url}/v1/messages"
 
 
@@ -162,7 +162,7 @@ def format_of_url(url: str) -> WireFormat:
     >>> format_of_url("https://api.anthropic.com") is format_of_url("http://h/v1")
     False
     """
-    where = urlsplit(url)
+    where = urlsplit(url.rstrip("/"))
     is_anthropic = where.hostname == "api.anthropic.com" or where.path.endswith("/messages")
     return ANTHROPIC if is_anthropic else OPENAI
 

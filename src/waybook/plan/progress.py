@@ -75,12 +75,15 @@ class Progress:
     def percent(self) -> int:
         return percent(self.done, self.total)
 
-    def as_reply(self) -> dict[str, Json]:
-        return progress_json(self.done, self.total)
-
 
 def plan_progress(plan: Plan) -> Progress:
     return Progress(Counter(plan.statuses()))
+
+
+def progress_reply(plan: Plan) -> dict[str, Json]:
+    """Return the progress as JSON, without a `Progress`, because every submit needs it."""
+    statuses = plan.statuses()
+    return progress_json(sum(map(DONE_STEP.__contains__, statuses)), len(statuses))
 
 
 def open_review(plan: Plan) -> Review | None:
@@ -253,7 +256,7 @@ def _build_payload(plan: Plan) -> dict[str, Json]:
         "planId": plan.id,
         "planName": shorten(plan.name),
         "status": str(plan.status),
-        "progress": plan_progress(plan).as_reply(),
+        "progress": progress_reply(plan),
     }
     if plan.status is PlanStatus.AWAITING_REVIEW and plan.review is not None:
         data["review"] = _review(plan, plan.review)

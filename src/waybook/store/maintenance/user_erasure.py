@@ -17,7 +17,6 @@ from waybook.core.pseudonyms import (
     remove_member_details,
 )
 from waybook.errors import NotFound, Refused
-from waybook.json_values import Json
 from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal
 from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.erasure import (
@@ -157,7 +156,11 @@ def _reseal_org_chain(
         kept = remove_member_details(details, gone, to)
         blank.append(entry if kept == details else entry._replace(details=as_json_text(kept)))
     if changes := _deletions(blank, gone):
-        told: dict[str, Json] = {"action": "user_erased", "user": to.pseudonym}
+        erased = {
+            "action": "user_erased",
+            "user": to.pseudonym,
+            "changes": group_changes(changes),
+        }
         last = blank[-1]
         farewell = last._replace(
             seq=last.seq + 1,
@@ -166,7 +169,7 @@ def _reseal_org_chain(
             actor=by,
             channel=Channel.CLI,
             session=None,
-            details=as_json_text({**told, "changes": group_changes(changes)}),
+            details=as_json_text(erased),
         )
         blank.append(farewell)
     resealed = list(_resealed(blank, to))

@@ -22,7 +22,7 @@ from waybook.app.request.tool import Tool
 from waybook.core.changes import Entity
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
-from waybook.plan.progress import open_review, plan_progress
+from waybook.plan.progress import open_review, progress_reply
 from waybook.plan.repeat import round_of
 from waybook.plan.settle import is_new_session, resume_session
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
@@ -136,7 +136,7 @@ class _PlanContext(PacketReader):
             planId=plan.id,
             status=str(plan.status),
             **replies.canceled_view(plan),
-            progress=plan_progress(plan).as_reply(),
+            progress=progress_reply(plan),
             seq=plan.seq,
             revision=plan.revision,
             skill=brief.skill,

@@ -22,7 +22,6 @@ from waybook.json_values import Body, Json, non_empty
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
     CLOSED_PLAN,
-    DONE_STEP,
     BranchOutcome,
     DecisionKind,
     Plan,
@@ -31,7 +30,7 @@ from waybook.plan.model import (
     StepStatus,
     StepType,
 )
-from waybook.plan.progress import progress_json
+from waybook.plan.progress import progress_reply
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewRequest, ReviewSurface, decide, request_review
 from waybook.plan.store_output import COMMON_TYPES, NewOutput, parse_text_type, store_output
@@ -142,11 +141,7 @@ def _submission_reply(decision: Decision[StepDone]) -> Body:
 
 def _outcome(decision: Decision[StepDone]) -> Body:
     plan, done = decision.plan, decision.reply
-    statuses = plan.statuses()
-    outcome: Body = {
-        "stepStatus": str(done.step.status),
-        "progress": progress_json(sum(map(DONE_STEP.__contains__, statuses)), len(statuses)),
-    }
+    outcome: Body = {"stepStatus": str(done.step.status), "progress": progress_reply(plan)}
     if done.branches:
         branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
         errors: list[Json] = [

@@ -39,7 +39,7 @@ from waybook.dag.progress.report import StageReport
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.progress import detect_stalled_steps, plan_progress
+from waybook.plan.progress import detect_stalled_steps, progress_reply
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable, validate_models
 from waybook.store.driver.queries import new_id
@@ -292,7 +292,7 @@ async def get_run_progress(ctx: RequestContext, args: _GetRunProgress) -> Body:
             **cast("Body", plan_report(plan)),
             "status": str(plan.status),
             **replies.canceled_view(plan),
-            "progress": plan_progress(plan).as_reply(),
+            "progress": progress_reply(plan),
             "stalled": bool(stalled),
             "stalledSteps": replies.stalled_view(stalled),
             # Do not suggest claiming a step: the profile `runs` has no tool for that.
