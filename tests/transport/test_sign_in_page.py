@@ -88,7 +88,7 @@ async def test_page_requested_before_sign_in_redirects_to_sign_in_and_back(
     home = await browser.get("/")
     assert home.status_code == 200
     assert "Sign out" in home.text
-    assert ">ann " in home.text
+    assert ">ann<" in home.text
     again = await browser.get("/sign-in?then=/inbox")
     assert (again.status_code, again.headers["location"]) == (303, "/inbox")
 

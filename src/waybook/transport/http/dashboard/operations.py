@@ -41,10 +41,23 @@ from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.errors import InvalidInput, WaybookError
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.page import PageRequest, SubmittedForm, is_number, redirect
-from waybook.transport.http.responses import http_status
+from waybook.transport.http.html.layout import THEME_COOKIE, THEMES
+from waybook.transport.http.responses import http_status, write_cookie
 
 _WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 _DEFAULT_WINDOW: Final = "24h"
+
+
+_THEME_SECONDS: Final = 365 * 86_400
+
+
+async def choose_theme(page: PageRequest) -> Response:
+    """Store the theme that a person chose in a cookie. Any other value removes the choice."""
+    form = await page.form()
+    reply, theme = redirect(form.return_path), form.text("theme")
+    chosen = theme if theme in THEMES else ""
+    write_cookie(page.request, reply, THEME_COOKIE, chosen, _THEME_SECONDS if chosen else 0)
+    return reply
 
 
 async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Response:

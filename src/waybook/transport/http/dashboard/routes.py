@@ -73,6 +73,7 @@ FORMS: Final[Mapping[str, Handler]] = {
 }
 ACTIONS: Final[Mapping[str, Handler]] = {
     "/rescue": overview.rescue,
+    "/theme": operations.choose_theme,
     "/decisions": inbox.submit_decision,
     "/feedback": inbox.submit_feedback,
     "/runs/{run_id}/retry": run_page.retry_or_regenerate,

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.dag.diagram.svg import style_sheet
 from waybook.transport.http.connection import accepts_gzip, gzip_text, index_headers
 
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript"}
@@ -32,8 +31,7 @@ _ASSET_HEADERS: Final = {
 def read_asset(name: str) -> str:
     text = _FOLDER.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
-        styles = text + style_sheet() if name == "waybook.css" else text
-        return _COMMENT.sub("", styles).replace("\n", "")
+        return _COMMENT.sub("", text).replace("\n", "")
     if name.endswith(".min.js"):
         return text
     lines = (line for line in map(str.strip, text.splitlines()) if line)

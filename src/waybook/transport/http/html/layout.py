@@ -234,9 +234,29 @@ def finish_rendering(
     return page.html(), None
 
 
+#: Attribute `data-s` of an element that shows a status: it selects the color and the mark.
+_TONES: Final = {
+    "completed": "done",
+    "skipped": "skip",
+    "canceled": "skip",
+    "failed": "fail",
+    "stalled": "warn",
+    "in_progress": "run",
+    "executing": "run",
+    "awaiting_input": "ask",
+    "awaiting_review": "ask",
+    "awaiting_feedback": "ask",
+}
+
+
+def tone_of(status: str) -> str:
+    return _TONES.get(status, "todo")
+
+
 _TEMPLATE_HELPERS: Final = (
     asset_url,
     symbol_for,
+    tone_of,
     event_label,
     format_age,
     format_duration,
@@ -275,6 +295,7 @@ def render_template(
         "path": request.url.path,
         "query": dict(request.query_params),
         "person": getattr(request.state, "person", None),
+        "theme": theme if (theme := request.cookies.get(THEME_COOKIE)) in THEMES else "",
         **view,
     }
     part = request.query_params.get("part", "")
@@ -293,6 +314,10 @@ def render_template(
     shown = escape_hidden_in_html(text)
     return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
+
+#: Cookie with the theme that a person chose. Without it, the theme follows the system.
+THEME_COOKIE: Final = "waybook_theme"
+THEMES: Final = ("light", "dark")
 
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"

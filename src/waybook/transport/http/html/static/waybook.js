@@ -44,7 +44,7 @@
     })).catch(() => location.href = "/search");
   };
   doc.addEventListener("click", event => {
-    if (!event.ctrlKey && !event.metaKey && event.target.closest("nav [href='/search']")) palette(event);
+    if (!event.ctrlKey && !event.metaKey && event.target.closest(".side [href='/search'],.top [href='/search']")) palette(event);
   });
   doc.addEventListener("keydown", event => {
     const key = event.key;
