@@ -165,7 +165,7 @@ select distinct j.run_id::text
 -- name: failures
 -- Return the permanently failed jobs of a run with their errors, in the order of the steps.
 select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.attempt,
-       coalesce(j.error, '') as error, j.completed_at as at
+       coalesce(j.error, '') as error, j.completed_at as at, j.held_by, j.held_session
   from job j
  where j.org_id = :org
    and j.run_id = %(run_id)s

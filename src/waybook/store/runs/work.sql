@@ -55,14 +55,30 @@ select u.model, :usage_sums
  limit %(most)s;
 
 -- name: job_counts
--- Count the jobs of a run by step, model and status. Rendering jobs are left out, because the
--- server does them itself.
-select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
+-- Count the jobs of a run by step, model and status. `job_id` is one of them. Rendering jobs are
+-- left out, because the server does them itself.
+select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs,
+       min(j.id::text) as job_id
   from job j
  where j.org_id = :org
    and j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
  group by j.stage_slug, j.step_key, j.model, j.status;
+
+-- name: stage_figures
+-- Return the time and cost of a run's jobs by stage and model.
+select j.stage_slug as stage, j.model,
+       coalesce(sum(extract(epoch from j.completed_at - j.started_at)), 0)::float8 as seconds,
+       coalesce(sum(u.cost_micros), 0)::bigint as cost_micros
+  from job j
+  left join (select u.job_id, sum(u.cost_micros) as cost_micros
+               from usage u
+              where u.org_id = :org and u.run_id = %(run_id)s
+              group by u.job_id) u on u.job_id = j.id
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
+   and j.job_type <> 'RENDER'
+ group by j.stage_slug, j.model;
 
 -- name: job_times
 -- Return the times of a run's started jobs, latest start first.

@@ -31,7 +31,7 @@ from waybook.store.runs.rows import (
 )
 
 MAX_WORKERS = 500
-_MAX_HISTORY = 12
+_MAX_HISTORY, _MAX_FEED = 12, 60
 MAX_FAILURES = 100
 _MAX_MODELS_LISTED = 20
 _MAX_TIMELINE_JOBS = 400
@@ -52,9 +52,12 @@ class RunInclude(Flag):
     JOB_TIMES = auto()
     FINISHED_RUNS = auto()
     RESULT_COSTS = auto()
+    STAGE_FIGURES = auto()
+    #: A longer history.
+    FEED = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
-    PAGE = ALL | JOB_COUNTS | MODEL_USAGE | JOB_TIMES | FINISHED_RUNS | RESULT_COSTS
+    PAGE = BOARD | FAILURES | JOB_COUNTS | MODEL_USAGE | JOB_TIMES | FINISHED_RUNS | RESULT_COSTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,7 @@ class RunDetail:
     #: Ids of the documents that were made from an input that now has a newer version.
     outdated: Collection[str] = ()
     job_counts: Sequence[Row] = ()
+    stage_figures: Sequence[Row] = ()
     model_usage: tuple[tuple[str, Totals], ...] = ()
     job_times: tuple[Row, ...] = ()
     finished_runs: Sequence[Row] = ()
@@ -157,12 +161,14 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     run_id = id_or_nil(run_id)
     lists_documents = RunInclude.DOCUMENTS in include
     documents = jobs.SQL["readable"] if lists_documents else jobs.SQL["available"]
+    events = _MAX_FEED if RunInclude.FEED in include else _MAX_HISTORY
     parts = {
         RunInclude.BRIEF: load.SQL["run_brief"](run_id=run_id),
         RunInclude.WORKERS: jobs.SQL["workers"](run_id=run_id, most=MAX_WORKERS),
-        RunInclude.HISTORY: load.SQL["run_recent_events"](run_id=run_id, most=_MAX_HISTORY),
+        RunInclude.HISTORY: load.SQL["run_recent_events"](run_id=run_id, most=events),
         RunInclude.FAILURES: jobs.SQL["failures"](run_id=run_id, most=MAX_FAILURES),
         RunInclude.JOB_COUNTS: work.SQL["job_counts"](run_id=run_id),
+        RunInclude.STAGE_FIGURES: work.SQL["stage_figures"](run_id=run_id),
         RunInclude.MODEL_USAGE: work.SQL["model_usage"](run_id=run_id, most=_MAX_MODELS_LISTED),
         RunInclude.JOB_TIMES: work.SQL["job_times"](run_id=run_id, most=_MAX_TIMELINE_JOBS),
         RunInclude.FINISHED_RUNS: work.SQL["finished_runs"](slug=None, run_id=run_id),
@@ -201,6 +207,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         ),
         outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
+        stage_figures=rows[RunInclude.STAGE_FIGURES],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
         job_times=tuple(reversed(rows[RunInclude.JOB_TIMES])),
         finished_runs=rows[RunInclude.FINISHED_RUNS],

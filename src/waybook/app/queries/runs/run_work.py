@@ -50,7 +50,7 @@ async def read_run_jobs(
 ) -> tuple[RunDetail, JobList]:
     """Return a run and a page of its jobs that have this `state` and the column values `equal`."""
     run_id = id_or_nil(run_id)
-    detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
+    detail = await read_run_detail(ctx, run_id, RunInclude.BRIEF | RunInclude.JOB_TIMES)
     statuses = JOB_STATES.get(state or "", ())
     (rows,) = await ctx.read(_jobs_statement(run_id, page, statuses=statuses, **equal))
     return detail, _job_list(rows, page)

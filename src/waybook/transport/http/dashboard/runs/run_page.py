@@ -1,10 +1,11 @@
 """Page of a run: map, stages, and forms that retry jobs or regenerate documents."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
@@ -12,28 +13,33 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.runs.run import DocumentListItem, RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.core.durations import format_duration
+from waybook.core.usage import format_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
+from waybook.store.driver.queries import Row
 from waybook.transport.http.dashboard.inbox import feedback_card
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
 
-_MAX_CELL_DOCUMENTS: Final = 3
-_MAX_STAGE_ROWS: Final = 25
-_MAX_PAGE_ROWS: Final = 60
+#: A stage with more steps than fit shows only the most urgent ones.
+_MAX_ROWS: Final = 60
+_URGENT_ROWS: Final = 15
+#: Views of a run; the first is the default. The jobs and the documents have pages of their own.
+_VIEWS: Final = ("grid", "map", "history")
+_MEASURES: Final = ("jobs", "cost", "time")
+_HEAT_LEVELS: Final = 4
 #: Statuses of steps with their rank, the most urgent first.
 _URGENCY: Final = {"failed": 0, "in_progress": 1, "not_started": 2, "completed": 3}
 
 _TIMELINE_WIDTH: Final = 1000
 _ROW_HEIGHT: Final = 16
-_BAR_HEIGHT: Final = 10
 #: Maximum number of timeline rows per model. Jobs that need more rows share the last row.
-_MAX_ROWS: Final = 12
+_MAX_TIMELINE_ROWS: Final = 12
 _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
 #: Status that the page shows for each status of a job, in order of priority: for a step and model
@@ -59,102 +65,141 @@ def _current_stages(detail: RunDetail) -> frozenset[str]:
 
 
 def stage_views(detail: RunDetail) -> list[View]:
-    """Return all stages. Of a large stage, only the most urgent steps are shown."""
+    """Return all stages, without the steps."""
+    current = _current_stages(detail)
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
-    cells, current = _Cells(detail), _current_stages(detail)
-    every = {slug: report["steps"] or [] for slug, report in reports.items()}
-    room = _MAX_PAGE_ROWS - sum(min(_MAX_STAGE_ROWS, len(every[slug])) for slug in current)
-    views = []
-    for slug in detail.compiled_dag.order:
-        steps, most = every[slug], _MAX_STAGE_ROWS
-        if slug not in current:
-            most = len(steps) if len(steps) <= room else 0
-            room -= most
-        if len(steps) > most:
-            urgent = sorted(
-                steps, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY))
-            )
-            shown = {step["stepKey"] for step in urgent[:most]}
-            steps = [step for step in steps if step["stepKey"] in shown]
-        views.append(_stage(detail, reports[slug], cells, steps, is_current=slug in current))
-    return views
+    return [
+        {**_stage(detail, reports[slug]), "is_current": slug in current}
+        for slug in detail.compiled_dag.order
+    ]
 
 
-def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
-    report = detail.stage_report(slug)
-    steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
-    return _stage(detail, report, _Cells(detail), steps, is_current=True)
-
-
-def _stage(
-    detail: RunDetail,
-    report: StageReport,
-    cells: "_Cells",
-    steps: Sequence[StepReport],
-    *,
-    is_current: bool,
-) -> View:
+def _stage(detail: RunDetail, report: StageReport) -> View:
     slug, dag = report["stageSlug"], detail.compiled_dag
     progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
-    anchor, stage = f"stage-{dag.order.index(slug) + 1}", detail.run.stages.get(slug)
-    places = {step.key: n for n, step in enumerate(dag.stages[slug].recipe.steps, 1)}
-    names = {step.key: step.name or step.key for step in dag.stages[slug].recipe.steps}
-    models = stage.models if stage else ()
-    rows = [
-        {
-            "anchor": f"{anchor}-{places[step['stepKey']]}",
-            "name": names[step["stepKey"]],
-            "report": step,
-            "started_at": _time(step["startedAt"]),
-            "completed_at": _time(step["completedAt"]),
-            "cells": [cells.cell(slug, step["stepKey"], model) for model in models],
-        }
-        for step in steps
-    ]
     return {
-        "anchor": anchor,
+        "anchor": f"stage-{dag.order.index(slug) + 1}",
         "slug": slug,
         "name": dag.stage_name(slug),
         "status": str(report["status"] or "unknown"),
         "report": report,
         "done": progress["completedSteps"],
-        "total": progress["totalSteps"] or len(names),
+        "total": progress["totalSteps"] or len(dag.stages[slug].recipe.steps),
         "failed": progress["failedSteps"],
         "running": [str(step["status"]) for step in report["steps"] or ()].count("in_progress"),
-        "started": stage,
-        "steps": rows,
+        "started": detail.run.stages.get(slug),
         "failures": [failure for failure in detail.failures if failure.stage == slug],
-        "is_current": is_current,
     }
+
+
+def grid_view(detail: RunDetail, slug: str, text: str | None, state: str | None) -> View:
+    """Return the most urgent steps of a stage whose names contain the text, with their jobs."""
+    report = detail.stage_report(slug)
+    recipe = detail.compiled_dag.stages[slug].recipe
+    names = {step.key: step.name or step.key for step in recipe.steps}
+    words, steps = (text or "").casefold(), list(report["steps"] or ())
+    found = [step for step in steps if words in names[step["stepKey"]].casefold()]
+    wanted = [step for step in found if state in {None, str(step["status"])}]
+    shown = wanted
+    if len(wanted) > _MAX_ROWS:
+        shown = sorted(wanted, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
+        shown = shown[:_URGENT_ROWS]
+    states = Counter(str(step["status"]) for step in found)
+    return {
+        **_stage(detail, report),
+        "steps": _step_rows(detail, slug, shown),
+        "found": len(wanted),
+        "states": {name: states[name] for name in _URGENCY if states[name]},
+    }
+
+
+def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
+    report = detail.stage_report(slug)
+    steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
+    keys = {step["stepKey"] for step in steps}
+    documents = [d for d in detail.documents if d.stage == slug and d.step_key in keys]
+    rows = _step_rows(detail, slug, steps)
+    return {**_stage(detail, report), "steps": rows, "documents": documents}
+
+
+def _step_rows(detail: RunDetail, slug: str, steps: Sequence[StepReport]) -> list[View]:
+    recipe = detail.compiled_dag.stages[slug].recipe.steps
+    places = {step.key: n for n, step in enumerate(recipe, 1)}
+    names = {step.key: step.name or step.key for step in recipe}
+    prefix = f"stage-{detail.compiled_dag.order.index(slug) + 1}"
+    stage, counts = detail.run.stages.get(slug), defaultdict[tuple[str, str], list[Row]](list)
+    for row in detail.job_counts:
+        if row.stage == slug:
+            counts[row.step_key, row.model].append(row)
+    return [
+        {
+            "anchor": f"{prefix}-{places[step['stepKey']]}",
+            "key": step["stepKey"],
+            "name": names[step["stepKey"]],
+            "report": step,
+            "started_at": _time(step["startedAt"]),
+            "completed_at": _time(step["completedAt"]),
+            "cells": [
+                {"model": model, **_cell(counts[step["stepKey"], model])}
+                for model in (stage.models if stage else ())
+            ],
+        }
+        for step in steps
+    ]
 
 
 def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-class _Cells:
-    def __init__(self, detail: RunDetail) -> None:
-        self._counts: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-        for row in detail.job_counts:
-            self._counts[row.stage, row.step_key, row.model][row.status] = row.jobs
-        self._documents: dict[tuple[str, str, str], list[DocumentListItem]] = defaultdict(list)
-        for item in detail.documents:
-            self._documents[item.stage, item.step_key, item.model].append(item)
+def _cell(rows: Sequence[Row]) -> View:
+    """Return the status and number of a model's jobs, and the id of the job if it is the only."""
+    jobs = Counter[str]()
+    for row in rows:
+        jobs[row.status] += row.jobs
+    return {
+        "status": next((shown for name, shown in _CELL_STATUSES.items() if jobs[name]), ""),
+        "done": jobs["completed"],
+        "total": jobs.total() - jobs["superseded"],
+        "job_id": rows[0].job_id if jobs.total() == 1 else None,
+    }
 
-    def cell(self, stage: str, key: str, model: str) -> View:
-        """Return one model's work on one step: job status and latest documents."""
-        counts = self._counts.get((stage, key, model), {})
-        documents = self._documents.get((stage, key, model), [])
-        shown = documents if len(documents) <= _MAX_CELL_DOCUMENTS else []
-        statuses = (shown for name, shown in _CELL_STATUSES.items() if counts.get(name))
-        return {
-            "model": model,
-            "status": next(statuses, ""),
-            "done": counts.get("completed", 0),
-            "total": sum(counts.values()) - counts.get("superseded", 0),
-            "documents": shown,
-            "more": len(documents) - len(shown),
-        }
+
+def model_grid(detail: RunDetail, measure: str) -> View:
+    """Return the jobs, or the cost or time of the jobs, of each stage and model."""
+    stages, grouped = detail.run.stages, defaultdict[tuple[str, str], list[Row]](list)
+    for row in detail.job_counts:
+        grouped[row.stage, row.model].append(row)
+    figures = {
+        (row.stage, row.model): row.cost_micros if measure == "cost" else row.seconds
+        for row in detail.stage_figures
+    }
+
+    def figure(value: float) -> View:
+        took = timedelta(seconds=value)
+        text = format_cost(round(value)) if measure == "cost" else format_duration(took)
+        return {"text": text if value else "", "heat": ceil(_HEAT_LEVELS * value / most)}
+
+    most = max(figures.values(), default=0) or 1
+    models = [*dict.fromkeys(model for stage in stages.values() for model in stage.models)]
+    return {
+        "measure": measure,
+        "models": models,
+        "rows": [
+            (
+                slug,
+                [
+                    {
+                        "model": model,
+                        **_cell(grouped[slug, model]),
+                        **figure(figures.get((slug, model), 0)),
+                    }
+                    for model in models
+                ],
+            )
+            for slug in detail.compiled_dag.order
+        ],
+    }
 
 
 #: Maximum number of boxes that the map draws for a stage. In a larger stage, only the part around
@@ -254,7 +299,6 @@ def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
 def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> dict[str, Any]:
     start: datetime = detail.job_times[0].started_at
     ends, bars = list[int](), []
-    paths: dict[str, str] = {}
 
     def column(at: datetime) -> int:
         share = (at - start).total_seconds() / seconds
@@ -266,18 +310,16 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
         width = max(_MIN_BAR_WIDTH, column(end) - x)
         x = min(x, _TIMELINE_WIDTH - width)
         level = next((n for n, right in enumerate(ends) if right <= x), len(ends))
-        if level == len(ends) and len(ends) < _MAX_ROWS:
+        if level == len(ends) and len(ends) < _MAX_TIMELINE_ROWS:
             ends.append(0)
-        level = min(level, _MAX_ROWS - 1)
+        level = min(level, _MAX_TIMELINE_ROWS - 1)
         ends[level] = max(ends[level], x + width + 1)
         status = _CELL_STATUSES.get(job.status, "pending")
         title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
         url = f"/runs/{detail.run.id}/jobs/{job.id}"
         y = level * _ROW_HEIGHT
         bars.append({"x": x, "y": y, "width": width, "status": status, "title": title, "url": url})
-        # The timeline on the run page draws all bars of a status with one SVG path.
-        paths[status] = f"{paths.get(status, '')}M{x} {y + _BAR_HEIGHT // 2}h{width}"
-    return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars, "paths": paths}
+    return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars}
 
 
 #: Hidden fields that distinguish the forms of a page.
@@ -308,30 +350,58 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
 
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
-    detail = await read_run_detail(await page.context(), page.path("run_id"), RunInclude.PAGE)
-    job, drawn = run_map(detail, page.query("map"), page.query("near"))
-    svg = await page.picture(job)
-    stages = await page.run_costly(
-        layout_cost(detail.compiled_dag.dag), lambda: stage_views(detail)
-    )
-    card, stage = None, detail.run.stages.get(detail.awaiting or "")
-    if stage is not None:
-        named = {"run_id": detail.run.id, "run_name": detail.run.name}
-        since, models = stage.completed_at or detail.now, ", ".join(stage.models)
-        card = feedback_card(detail.compiled_dag, stage.slug, since, **named, models=models)
-    text = detail.input_text
-    if not isinstance(text, str):
-        text = json.dumps(text, indent=2, ensure_ascii=False)
+    asked = {name: page.query(name) for name in ("stage", "q", "state", "map", "near")}
+    view, measure = page.query("view"), page.query("by")
+    view = "map" if asked["map"] else view if view in _VIEWS else _VIEWS[0]
+    measure = measure if measure in _MEASURES else _MEASURES[0]
+    include = RunInclude.PAGE
+    if view == "grid" and measure != "jobs":
+        include |= RunInclude.STAGE_FIGURES
+    if view == "history":
+        include |= RunInclude.FEED
+    detail = await read_run_detail(await page.context(), page.path("run_id"), include)
+    shown: dict[str, Any] = {}
+    if view == "map":
+        job, drawn = run_map(detail, asked["map"], asked["near"])
+        svg = Markup(mark_drawing(await page.picture(job)))  # noqa: S704
+        shown = {"map": drawn, "map_svg": svg}
+        asked |= {"map": drawn["parameter"], "near": drawn["near"]}
+    elif view == "grid":
+        cost = layout_cost(detail.compiled_dag.dag)
+        shown = await page.run_costly(cost, lambda: _grid(detail, asked, measure))
+    asked |= {"view": view, "by": measure}
     return await page.render(
         "run",
         status=error_status(refused) if refused else 200,
         path=f"/runs/{detail.run.id}",
         detail=detail,
-        stages=stages,
-        card=card,
-        map=drawn,
-        map_svg=Markup(mark_drawing(svg)),  # noqa: S704
-        timeline=run_timeline(detail),
-        input_text=text,
+        view=view,
+        asked=asked,
+        kept={name: value for name, value in asked.items() if value},
+        card=_feedback_card(detail),
         refused=error_message(refused) if refused else None,
+        **shown,
     )
+
+
+def _grid(detail: RunDetail, asked: Mapping[str, str | None], measure: str) -> View:
+    stages, text = stage_views(detail), detail.input_text
+    current = next((stage["slug"] for stage in stages if stage["is_current"]), stages[0]["slug"])
+    slug = next((slug for slug in detail.run.stages if slug == asked["stage"]), current)
+    return {
+        "stages": stages,
+        "stage": grid_view(detail, slug, asked["q"], asked["state"]),
+        "by_model": model_grid(detail, measure),
+        "input_text": text
+        if isinstance(text, str)
+        else json.dumps(text, indent=2, ensure_ascii=False),
+    }
+
+
+def _feedback_card(detail: RunDetail) -> View | None:
+    stage = detail.run.stages.get(detail.awaiting or "")
+    if stage is None:
+        return None
+    named = {"run_id": detail.run.id, "run_name": detail.run.name}
+    since, models = stage.completed_at or detail.now, ", ".join(stage.models)
+    return feedback_card(detail.compiled_dag, stage.slug, since, **named, models=models)

@@ -128,8 +128,8 @@ async def jobs_page(page: PageRequest) -> Response:
 
 
 async def documents_page(page: PageRequest) -> Response:
-    ctx = await page.context()
-    detail = await read_run_detail(ctx, page.path("run_id"), RunInclude.DOCUMENTS)
+    ctx, include = await page.context(), RunInclude.BRIEF | RunInclude.DOCUMENTS
+    detail = await read_run_detail(ctx, page.path("run_id"), include)
     pages = _page_count(len(detail.documents), _DOCUMENTS_PER_PAGE)
     number = min(_page_number(page), pages)
     first = (number - 1) * _DOCUMENTS_PER_PAGE
