@@ -1,9 +1,18 @@
 """Error pages, and pages whose texts contain invisible or direction-changing characters."""
 
+import json
+from asyncio import to_thread
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import psycopg
 import pytest
 
+from auth_env import bearer, make_token, served
 from org_env import OrgEnv, make_step
+from postgres_servers import ServerDatabase
 from run_documents import render_all
+from transport.full_app import free_port
 from transport.page_client import Browser, main_text, make_browser
 from waybook.app.request.request_context import RequestContext
 from waybook.core.hidden_characters import count_hidden
@@ -61,6 +70,55 @@ async def test_error_page_offers_retry_after_temporary_errors(
     assert "Traceback" not in page.text
     program = await browser.get("/")
     assert (program.status_code, program.json()["error"]["code"]) == (status, "UNAVAILABLE")
+
+
+# Faults of a real database behind a real server.
+
+
+def get_in_turn(address: str, paths: list[str], headers: dict[str, str]) -> list[tuple[int, str]]:
+    """Return the statuses and texts of pages that are requested on one connection."""
+    connection, replies = HTTPConnection(urlsplit(address).netloc), []
+    connection.connect()
+    # Without a socket, `HTTPConnection` fails instead of connecting again.
+    connection.auto_open = 0
+    for path in paths:
+        connection.request("GET", path, headers=headers)
+        reply = connection.getresponse()
+        replies.append((reply.status, reply.read().decode()))
+    connection.close()
+    return replies
+
+
+def damage(place: ServerDatabase, statement: str) -> None:
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(statement.encode())
+
+
+async def test_broken_page_shows_the_500_page_and_keeps_the_connection(
+    own_world: OrgEnv, own_place: ServerDatabase
+) -> None:
+    async with free_port(own_world.agent) as address:
+        damage(own_place, "drop table run_word")
+        paths = ["/runs?q=nile", "/runs?q=nile", "/plans"]
+        replies = await to_thread(get_in_turn, address, paths, HTML)
+    assert [status for status, _ in replies] == [500, 500, 200]
+    for _, page in replies[:2]:
+        assert "<h1>Internal error</h1>" in page
+        assert 'href="/runs?q=nile">Try again</a>' in page
+        assert "run_word" not in page
+
+
+async def test_unreadable_tokens_give_a_json_error_and_keep_the_connection(
+    own_world: OrgEnv, own_place: ServerDatabase
+) -> None:
+    headers = bearer(await make_token(own_world.agent))
+    async with served(own_world) as address:
+        damage(own_place, "revoke select on api_token from waybook_app")
+        replies = await to_thread(get_in_turn, address, ["/api/documents/1", "/healthz"], headers)
+        damage(own_place, "grant select on api_token to waybook_app")
+    (status, text), (health, _) = replies
+    assert (status, health) == (500, 200)
+    assert json.loads(text)["error"]["code"] == "UNAVAILABLE"
 
 
 # Tests of hidden characters.

@@ -4,6 +4,7 @@ The checks are plain function calls, because a chain of ASGI apps took a fifth o
 """
 
 import asyncio
+import logging
 import re
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -46,6 +47,8 @@ from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.responses import answer_error_response, error_response, json_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
 from waybook.transport.mcp.direct_calls import ToolServer
+
+log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT: Final = 2
 
@@ -330,7 +333,27 @@ class RequestPipeline:
             "state": {**scope.get("state", {}), ARRIVED: get_running_loop().time()},
         }
         respond = ResponseSend(send, exchange_of(scope), accepts_gzip=checked.accepts_gzip)
-        request, refusal = Request(scope, receive), checked.refusal
+        request = Request(scope, receive)
+        try:
+            await self._admit(request, mcp, checked, respond)
+        except Exception as error:
+            if respond.is_started and not respond.is_complete:
+                # A response that breaks off must look broken: the server closes the connection.
+                raise
+            log.exception("a request failed")
+            if not respond.is_started:
+                # This page is the same for everybody, and the credential may be unverifiable.
+                respond.unverified = None
+                await (await _internal_error(request, error))(scope, receive, respond)
+
+    async def _admit(
+        self,
+        request: Request,
+        mcp: McpEndpoint | None,
+        checked: CheckedHeaders,
+        respond: ResponseSend,
+    ) -> None:
+        refusal, scope = checked.refusal, request.scope
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.unverified = request
@@ -339,7 +362,7 @@ class RequestPipeline:
         elif self.gate and self.pace and signed_in_caller(request) is None:
             refusal = await self.pace.anonymous_refusal(request) or refusal
         if refusal is not None:
-            await refusal(scope, receive, respond)
+            await refusal(scope, request.receive, respond)
             return
         org_id, limiter = await self.pace.slot_of(request) if self.pace else (None, None)
         if org_id is None or limiter is None:
@@ -375,13 +398,7 @@ class RequestPipeline:
         is_large = len(body) >= BODY_BYTES_PER_CALL
         if self.pace and is_large and declared_size(scope["headers"]) is None:
             await self.pace.admit(request, len(body))
-        try:
-            await mcp.handle(request, body, respond)
-        except Exception as error:
-            if not respond.is_started:
-                response = await _internal_error(request, error)
-                await response(scope, receive, respond)
-            raise
+        await mcp.handle(request, body, respond)
 
 
 def build_app(  # noqa: PLR0913 - one for each part of the application

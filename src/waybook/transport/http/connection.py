@@ -358,7 +358,7 @@ class ResponseSend:
         self.release: Callable[[], None] | None = None
         #: Request whose credential must be verified before the response starts.
         self.unverified: Request | None = None
-        self.is_started = False
+        self.is_started = self.is_complete = False
         self._is_refused = False
 
     async def __call__(self, message: Message) -> None:
@@ -379,6 +379,7 @@ class ResponseSend:
             return
         elif message["type"] == "http.response.body":
             message = await self._compress(message)
+            self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
     def _begin(self) -> None:
@@ -412,6 +413,7 @@ class ResponseSend:
                 return
             if exchange.respond(_JSON_HEAD, body):
                 self._begin()
+                self.is_complete = True
                 return
         headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
         await self({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
