@@ -40,7 +40,9 @@ async def make_days_work(agent: AgentClient) -> Body:
     again = {"planId": reviewed["planId"], "decision": "approve"}
     await agent.call("submit_user_decision", **again)
     await agent.refused("submit_user_decision", **again, idempotencyKey="again")
-    plan = await agent.plan()
+    plan = await agent.plan(4)
+    # The audit keeps a shortened copy of the details of a long result.
+    await agent.submit(await agent.take(plan), "The Nile. " * 500)
     await agent.take(plan)
     await agent.call("get_next_step", planId=plan["planId"], another=True, idempotencyKey="more")
     return plan

@@ -70,9 +70,9 @@ select count(*) filter (where e.event = 'step_started') as started,
        count(*) filter (where e.event = 'step_completed') as completed,
        count(*) filter (where e.event = 'step_failed') as failed,
        count(*) filter (where e.event = 'user_reviewed'
-                          and e.details ->> 'action' = 'review_requested') as reviews,
+                          and coalesce(e.brief, e.details) ->> 'action' = 'review_requested') as reviews,
        count(*) as entries
-  from (select e.event, e.details
+  from (select e.event, e.details, e.brief
           from audit_entry e
          where e.org_id = :org
            and e.actor = %(name)s
@@ -195,9 +195,9 @@ select s.*, coalesce(a.clients, '{}') as clients
 -- audit entries are read.
 select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) filter (where c.event = 'step_completed'
-                          and strpos(c.details::text, '["usage",') = 0) as unreported,
+                          and strpos(coalesce(c.brief, c.details)::text, '["usage",') = 0) as unreported,
        count(*) as counted
-  from (select e.event, e.details
+  from (select e.event, e.details, e.brief
           from audit_entry e
          where e.org_id = :org
            and e.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))

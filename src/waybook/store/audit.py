@@ -4,12 +4,14 @@ The seal of an entry is a hash of its content and of the previous seal.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import orjson
 
 from waybook.core.changes import (
     WHOLE_ROW,
@@ -17,6 +19,7 @@ from waybook.core.changes import (
     Entity,
     Entry,
     Row,
+    changed_rows,
     changes_from_json,
     group_changes,
 )
@@ -212,4 +215,37 @@ def sealed_entries(
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
-    return [SQL["insert_audit"](merged_rows=Rows([*sealed]))] if sealed else []
+    rows = [(*entry, brief_of(entry.details)) for entry in sealed]
+    return [SQL["insert_audit"](merged_rows=Rows(rows))] if sealed else []
+
+
+#: Details up to this length are read as they are. Of longer ones, `brief_of` keeps what is short.
+MAX_SHORT_DETAILS: Final = 4_000
+_MAX_BRIEF_TEXT: Final = 300
+
+
+def brief_of(details: str) -> str | None:
+    """Return the details of an audit entry without long values, or None if they are short.
+
+    Pages read these, so their cost does not grow with the results that the entries contain.
+    """
+    if len(details) <= MAX_SHORT_DETAILS:
+        return None
+    values = orjson.loads(details)
+    if not isinstance(values, dict) or not isinstance(values.get("changes"), list):
+        return None
+    changes = [[entity, row_id, _brief(fields)] for entity, row_id, fields in changed_rows(values)]
+    return as_json_text({**_brief(values), "changes": changes})
+
+
+def _brief(values: Mapping[str, Json]) -> dict[str, Json]:
+    """Cut long texts, and empty the objects in lists: a created row is only an empty object."""
+    return {name: _brief_value(value) for name, value in values.items() if name != "changes"}
+
+
+def _brief_value(value: Json) -> Json:
+    if isinstance(value, str):
+        return value[:_MAX_BRIEF_TEXT]
+    if isinstance(value, list):
+        return [_brief_value(item) for item in value[:2] if not isinstance(item, list)]
+    return {} if isinstance(value, dict) else value

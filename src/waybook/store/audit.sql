@@ -153,5 +153,6 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: insert_audit
-insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
+insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash,
+                         brief)
 values %(merged_rows)s;

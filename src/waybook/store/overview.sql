@@ -348,7 +348,7 @@ select count(*) filter (where l.event = 'step_completed' and l.subject = 'plan')
 -- Return how many reviews each user decided since a time, by decision. The user with the most
 -- decisions comes first.
 select d.actor as user, d.decision, count(*) as reviews
-  from (select e.actor, e.event, e.details ->> 'decision' as decision
+  from (select e.actor, e.event, coalesce(e.brief, e.details) ->> 'decision' as decision
           from audit_entry e
          where e.org_id = :org and e.at > %(since)s::timestamptz
          order by e.at desc

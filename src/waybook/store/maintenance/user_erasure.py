@@ -17,7 +17,7 @@ from waybook.core.pseudonyms import (
     remove_member_details,
 )
 from waybook.errors import NotFound, Refused
-from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal
+from waybook.store.audit import GENESIS, SealedEntry, brief_of, changes_of, seal
 from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.erasure import (
     MAX_PASSES,
@@ -116,7 +116,10 @@ def _reseal(
 
 
 def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
-    owner.execute_many(SQL["reseal_entry"], [entry._asdict() for entry in entries])
+    owner.execute_many(
+        SQL["reseal_entry"],
+        [{**entry._asdict(), "brief": brief_of(entry.details)} for entry in entries],
+    )
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:

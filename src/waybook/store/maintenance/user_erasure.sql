@@ -45,7 +45,7 @@ update {table} set audit_hash = %(hash)s where org_id = %(org_id)s and id = %(id
 
 -- name: reseal_entry
 update audit_entry
-   set actor = %(actor)s, details = %(details)s, hash = %(hash)s
+   set actor = %(actor)s, details = %(details)s, hash = %(hash)s, brief = %(brief)s
  where org_id = %(org_id)s
    and subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
 

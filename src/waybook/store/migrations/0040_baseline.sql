@@ -837,7 +837,8 @@ create table agent (
 create index agent_seen on agent (org_id, last_seen_at);
 
 -- One row per change, numbered per plan, run, org or skill execution, each sealed with the hash of
--- the entry before it. `details` is json, not jsonb, because the seal covers the exact text.
+-- the entry before it. `details` is json, not jsonb, because the seal covers the exact text. `brief`
+-- is derived from it for pages: the details without long values, or null if the details are short.
 create table audit_entry (
   org_id      uuid        not null default app_org(),
   subject_id  text collate "C" not null,
@@ -850,6 +851,7 @@ create table audit_entry (
   session     text,
   details     json        not null,
   hash        bytea       not null,
+  brief       json,
   primary key (org_id, subject_id, seq, at),
   constraint audit_entry_event check (app_is_event(event))
 ) partition by range (at);

@@ -8,7 +8,7 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 -- Return the status changes of these steps, or of all steps, oldest first. Only the latest entries
 -- of a long history are read.
 select e.at, e.actor, e.session, m.moves
-  from (select a.seq, a.at, a.actor, a.session, a.details
+  from (select a.seq, a.at, a.actor, a.session, coalesce(a.brief, a.details) as details
           from audit_entry a
          where a.org_id = :org and a.subject_id = %(plan_id)s and a.seq > %(since)s
          order by a.seq desc
@@ -23,15 +23,18 @@ select e.at, e.actor, e.session, m.moves
  order by e.seq;
 
 -- name: added
--- Return the number of steps added to a plan after work on the plan had begun.
+-- Return the number of steps added to a plan after work on the plan had begun. Only the latest
+-- entries of a long history are read.
 select coalesce(sum((select count(*)
                        from json_array_elements(e.details -> 'changes') c
                       where c.value ->> 0 = 'step' and c.value -> 2 -> '*' -> 0 is not null
                             and c.value -> 2 -> '*' -> 1 is null)), 0)::integer
-  from audit_entry e
- where e.org_id = :org
-   and e.subject_id = %(plan_id)s
-   and (strpos(e.details::text, 'add_steps') > 0 or strpos(e.details::text, 'addedStepIds') > 0)
+  from (select a.seq, coalesce(a.brief, a.details) as details
+          from audit_entry a
+         where a.org_id = :org and a.subject_id = %(plan_id)s
+         order by a.seq desc
+         limit %(most)s) e
+ where (strpos(e.details::text, 'add_steps') > 0 or strpos(e.details::text, 'addedStepIds') > 0)
    and exists (select
                  from audit_entry b
                 where b.org_id = :org
@@ -40,16 +43,19 @@ select coalesce(sum((select count(*)
 
 -- name: history
 -- Return the audit history of a plan or one of its steps, newest first, with shortened comments.
-select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
-       (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
-       left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
-                     e.details ->> 'title', e.details ->> 'skill',
-                     'from ' || (e.details ->> 'reclaimedFrom')), %(words)s) as comment,
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.action, d."stepOrder" as step_order,
+       d.decision,
+       left(coalesce(d.reason, d.rationale, d.feedback, d.title, d.skill,
+                     'from ' || d."reclaimedFrom"), %(words)s) as comment,
        case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
   from audit_entry e
+ cross join lateral json_to_record(coalesce(e.brief, e.details)) as d (
+         action text, "stepOrder" integer, decision text, reason text, rationale text,
+         feedback text, title text, skill text, "reclaimedFrom" text)
  where e.org_id = :org
    and e.subject_id = %(plan_id)s
-   and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
+   and (%(step_id)s::text is null
+        or strpos(coalesce(e.brief, e.details)::text, %(step_id)s::text) > 0)
  order by e.seq desc
  limit %(most)s;
 

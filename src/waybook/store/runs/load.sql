@@ -174,9 +174,11 @@ select f.id::text as run_id, f.name as run_name, j.completed_at as at,
  limit %(shown)s;
 
 -- name: run_recent_events
-select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
-       coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject
+select e.seq, e.at, e.event, e.actor, e.session, d.action,
+       coalesce(nullif(d."stepKey", ''), d."stageSlug") as subject
   from audit_entry e
+ cross join lateral json_to_record(coalesce(e.brief, e.details)) as d (
+         action text, "stepKey" text, "stageSlug" text)
  where e.org_id = :org and e.subject_id = %(run_id)s
  order by e.seq desc
  limit %(most)s;

@@ -288,7 +288,7 @@ async def read_plan_detail(
         PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
         PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
-        PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id),
+        PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id, most=details.MAX_ENTRIES),
         PlanInclude.FINISHED_STEPS: details.SQL["finished_steps"](plan_id=plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }
