@@ -49,7 +49,10 @@ class System:
         return match[1]
 
     def is_installed(self) -> bool:
-        return self.package is None or (self.environment / ".installed").exists()
+        if self.package is None:
+            return True
+        record = f"{self.package.replace('-', '_')}-{self.version}.dist-info"
+        return any(self.environment.glob(f"lib/python*/site-packages/{record}"))
 
 
 WAYBOOK: Final = System(key="waybook", label="Waybook", driver="waybook", variant="apart")
