@@ -33,7 +33,7 @@ CONNECTIONS = 8
 STEPS = 10
 #: CPU time to claim and submit a step with the MCP library alone, as a fraction of Waybook's:
 #: minimum, and goal.
-MIN_RATIO = 0.65
+MIN_RATIO = 0.8
 GOAL = 0.9
 #: Growth of the CPU time if calls have a token, as a fraction of the CPU time of calls without a
 #: token: maximum, and goal.
