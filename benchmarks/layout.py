@@ -23,9 +23,9 @@ from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
 #: For ten times as many steps, layout and drawing may take at most this many times as long.
-MAX_GROWTH = 12
+MAX_GROWTH = 10.5
 #: Maximum size of the SVG of 13 steps, without the style sheet.
-MAX_SMALL_BYTES = 12_000
+MAX_SMALL_BYTES = 5_200
 #: Average number of edges per step, and maximum number of steps from the start of an edge to its
 #: end.
 EDGES_PER_STEP, REACH = 2.5, 40

@@ -31,11 +31,11 @@ from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 Body: TypeAlias = dict[str, Any]
 
 #: Maximum factor by which a report takes longer if the snapshot is twice as large.
-MAX_GROWTH = 2.6
+MAX_GROWTH = 2.5
 #: Maximum time of a report, as a multiple of the time to read the rows into tuples.
-MAX_READINGS = 1.5
+MAX_READINGS = 1.8
 #: Minimum time of the naive report, as a multiple of the time of Waybook's report.
-MIN_SPEEDUP = 50
+MIN_SPEEDUP = 600
 #: Number of edges and of jobs per step, and maximum number of steps from the start of an edge to
 #: its end.
 EDGES_PER_STEP, JOBS_PER_STEP, REACH = 3, 10, 200
