@@ -116,7 +116,9 @@ async def test_live_update_of_plan_page_replaces_only_changed_elements(
     plan = await agent.plan(20, name="Rivers of the north")
     await page.goto(f"{site.address}/plans/{plan['planId']}")
     await expect(page.locator("#live")).to_have_text("live")
-    await page.evaluate("for (const row of document.querySelectorAll('tr[id]')) row.marked = true")
+    await page.evaluate(
+        "for (const row of document.querySelectorAll('.steps li[id]')) row.marked = true"
+    )
     await page.locator("#s5 a").focus()
     received: list[str | None] = []
     page.on("response", lambda answer: received.append(answer.headers.get("waybook-version")))
@@ -131,7 +133,7 @@ async def test_live_update_of_plan_page_replaces_only_changed_elements(
     assert await box.evaluate("box => box.getBBox().width > 0")
     await expect(page.locator("#plan-status")).to_contain_text("1 of 20")
     await expect(page.locator("#s5 a")).to_be_focused()
-    marked = "[...document.querySelectorAll('tr[id]')].filter(row => row.marked).length"
+    marked = "[...document.querySelectorAll('.steps li[id]')].filter(row => row.marked).length"
     assert await page.evaluate(marked) == 19
     assert any(received)
 

@@ -39,7 +39,7 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     await page.goto(f"{site.address}/plans/{plan['planId']}")
-    assert len([url for url in requests if not url.startswith("data:")]) <= 6
+    assert len([url for url in requests if not url.startswith("data:")]) <= 8
     await expect(page.get_by_text("41 of 59 done")).to_be_visible()
     await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
     # The page must have scrolled the map to the current step.
@@ -48,9 +48,9 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     assert seen
     assert drawn
     assert seen["y"] < drawn["y"] < seen["y"] + seen["height"]
-    await expect(page.locator(".line rect")).to_have_count(43)
+    await expect(page.locator(".steps .line rect")).to_have_count(43)
     await accessible(page)
-    await page.locator(".alert").get_by_role("link").first.click()
+    await page.locator("#plan-trouble").get_by_role("link", name="River 43").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("River 43")
     await page.get_by_text("Retry", exact=True).first.click()
     await page.locator("#do-retry_step").get_by_label("Reason").fill("its agent is gone")
@@ -61,6 +61,81 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     await expect(page.get_by_text("its agent is gone")).to_be_visible()
     taken = await site.world.agent.take(plan)
     assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
+
+
+LONG_NAME = "Nightly check of every invoice of the last twelve months against the ledger. " * 2
+REASON = "The archive answered with 503: it is closed until Monday morning"
+
+
+async def make_failing_plan(site: Site) -> Body:
+    """Create a plan with a long name, of which the second step failed."""
+    agent = site.world.agent
+    steps = [make_step(title=f"{name}: {LONG_NAME}"[:180]) for name in ("Read", "Weigh", "Write")]
+    plan = await agent.plan(steps, name=LONG_NAME)
+    await agent.submit(await agent.take(plan, sessionId="night"))
+    taken = await agent.take(plan, sessionId="night")
+    await agent.modify(plan, "fail_step", stepId=taken["stepId"], reason=REASON)
+    return plan
+
+
+@pytest.mark.parametrize(("width", "height", "covered"), [(1440, 900, 0), (390, 844, 64)])
+async def test_first_screen_of_failed_step_shows_reason_and_retry(
+    page: Page, site: Site, width: int, height: int, covered: int
+) -> None:
+    plan = await make_failing_plan(site)
+    await page.set_viewport_size({"width": width, "height": height})
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    band = page.locator("#plan-trouble")
+    for shown in (
+        band.get_by_text(REASON),
+        band.get_by_text("attempt 1, last held by ann (night)"),
+        band.get_by_role("button", name="Retry step 2"),
+    ):
+        box = await shown.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= height - covered
+    await take_picture(page, f"plan-failed-{width}-light", "light")
+
+
+async def test_steps_of_large_plan_fold_when_finished(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    plan = await agent.plan([make_step(title=f"River {n}") for n in range(1, 61)])
+    for _ in range(25):
+        await agent.submit(await agent.take(plan))
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await expect(page.get_by_text("Steps 1 to 20, done")).to_be_visible()
+    await expect(page.locator("#s20")).to_be_hidden()
+    await expect(page.locator("#s21")).to_be_visible()
+    await expect(page.get_by_text("Steps 21 to 40, 5 done")).to_be_visible()
+    await page.get_by_text("Steps 1 to 20, done").click()
+    await expect(page.locator("#s20")).to_be_visible()
+    await page.get_by_label("Number of a step").fill("45")
+    await page.get_by_label("Number of a step").press("Enter")
+    await expect(page.locator("#s45")).to_be_in_viewport()
+    await page.locator("#step-tabs a[href*='state=completed']").click()
+    await expect(page.locator(".steps li")).to_have_count(25)
+
+
+async def test_step_opens_beside_the_list_and_closes_with_escape(page: Page, site: Site) -> None:
+    plan = await make_failing_plan(site)
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await page.locator("#s2 a").click()
+    panel = page.get_by_role("complementary", name="Step", exact=True)
+    await expect(panel.get_by_text(REASON).first).to_be_visible()
+    await expect(page.locator("#s3")).to_be_visible()
+    assert page.url.endswith(plan["planId"])
+    await accessible(page)
+    await panel.get_by_role("button", name="Retry step 2").click()
+    await expect(page.get_by_text("Agents can claim the step again.")).to_be_visible()
+    await page.locator("#s1 a").click()
+    await expect(panel.get_by_role("heading", name="Result")).to_be_visible()
+    taken = await site.world.agent.take(plan)
+    await expect(page.locator("#s2")).to_contain_text("attempt 2")
+    await expect(panel.get_by_role("heading", name="Result")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(panel).to_be_hidden()
+    assert taken["attempt"] == 2
 
 
 # Tests of the time slider.
@@ -116,6 +191,19 @@ async def tab(request: pytest.FixtureRequest, browser: Browser, site: Site) -> P
 async def make_plan(site: Site) -> Body:
     steps = [make_step(title=name) for name in ("Read", "Measure", "Weigh", "Write")]
     return await site.world.agent.plan(steps)
+
+
+async def test_user_retries_failed_step_on_a_phone(tab: Page, site: Site) -> None:
+    plan = await make_failing_plan(site)
+    await tab.goto(f"{site.address}/plans/{plan['planId']}")
+    await tab.get_by_role("button", name="Retry step 2").click()
+    await expect(tab.get_by_text("Agents can claim the step again.")).to_be_visible()
+    await tab.locator("#s2 a").click()
+    await expect(tab.get_by_role("heading", name=re.compile("^Weigh"))).to_be_visible()
+    assert await tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert (await site.world.agent.take(plan))["attempt"] == 2
+    assert site.faults == []
+    await tab.context.close()
 
 
 async def titles(site: Site, plan: Body) -> list[str]:

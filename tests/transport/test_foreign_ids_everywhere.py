@@ -48,7 +48,7 @@ OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
     *("back", "show", "map", "near", "model", "stage", "session", "day"),
-    *("template", "from", "moved", "way"),
+    *("template", "from", "moved", "way", "step"),
 }
 #: Form data for every route that accepts a form; `ID` stands for the id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -69,6 +69,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"plan": "ID", "step": "ID", "revision": "1"},
         {"run": "ID", "stage": "scope", "key": "k"},
     ),
+    "/plans/{plan_id}": ({"step": "ID", "revision": "1"},),
     "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),
     "/plans/{plan_id}/share": ({"act": "revoke", "link": "ID"}, {"act": "create", "days": "7"}),
     "/runs/{run_id}/cancel": ({"reason": "x"},),

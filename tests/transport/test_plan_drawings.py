@@ -86,7 +86,7 @@ def test_plan_page_opens_at_the_current_step() -> None:
     plan = make_large_plan(500)
     assert make_plan_detail(plan).window.number == 3
     pages = [rendered(make_plan_detail(plan, number)) for number in range(1, 6)]
-    orders = [int(order) for html in pages for order in re.findall(r'<tr id="s(\d+)"', html)]
+    orders = [int(order) for html in pages for order in re.findall(r'<li id="s(\d+)"', html)]
     assert orders == [*range(1, 501)]
     assert make_plan_detail(plan, 99).window.number == 5
     assert make_plan_detail(plan, 0).window.number == 1

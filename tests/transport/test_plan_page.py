@@ -26,13 +26,12 @@ async def test_plan_page_shows_progress_and_usage(
     page = visible_text(await shown(browser, plan))
     assert "Rivers &lt;of&gt; the north" in page
     assert "1 of 3 done" in page
-    assert "33 %" in page
-    assert "completed 1" in page
-    assert "in progress 1" in page
-    assert "pending 1" in page
+    assert "1 in progress" in page
+    assert "1 pending" in page
     assert "ann (night)" in page
-    assert "1,200 tokens" in page
-    assert "started step 2" in page
+    assert "Tokens 1,200 1,200 in, 0 out" in page
+    assert "Cost $0.50 from 1 result" in page
+    assert "night started step 2" in page
     assert "scope" not in page
     audit = await browser.get(f"/audit?subject={plan['planId']}")
     assert f"/audit?subject={plan['planId']}" in await shown(browser, plan)
@@ -47,20 +46,21 @@ async def test_plan_page_with_stalled_step_shows_advice_and_writes_nothing(
     world.clock.advance(minutes=45)
     before = await world.entries(agent.org_id, plan["planId"])
     page = visible_text(await shown(browser, plan))
-    assert "Step stalled" in page
-    assert "no activity for 45 min" in page
+    assert "Step 1 stalled" in page
+    assert "No activity from ann for 45 min" in page
     assert "limit 30 min" in page
-    assert "retry" in page
+    assert "Reassign step 1" in page
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_page_of_canceled_plan_shows_the_reason_in_a_plain_card(
+async def test_page_of_canceled_plan_shows_the_reason_without_failure_color(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     await agent.modify(plan, "cancel_plan", reason="not needed")
     page = await shown(browser, plan)
-    assert '<p class="card">Canceled: not needed</p>' in page
+    assert "<b>Canceled: not needed</b>" in page
+    assert '<div class="note" data-s="fail">' not in page
 
 
 async def test_edit_page_form_adds_step(browser: Browser, agent: AgentClient) -> None:
@@ -109,6 +109,41 @@ async def test_plan_page_query_count_is_independent_of_plan_size(
             sent.clear()
             assert (await browser.get(address)).status_code == 200
             assert len(sent) == 3
+
+
+async def test_plan_page_retries_failed_step_only_at_the_shown_revision(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    await agent.modify(plan, "fail_step", stepId=plan["stepIds"][0], reason="no <water>")
+    page = await shown(browser, plan)
+    assert "no &lt;water&gt;" in page
+    revision = re.findall(r'name="revision" value="(\d+)"', page)[0]
+    form = {"step": plan["stepIds"][0]}
+    stale = await send(browser, f"/plans/{plan['planId']}", **form, revision="1")
+    assert stale.status_code == 409
+    assert "The plan changed while you were editing." in visible_text(stale.text)
+    reply = await send(browser, f"/plans/{plan['planId']}", **form, revision=revision)
+    there = f"/plans/{plan['planId']}?done=retry"
+    assert (reply.status_code, reply.headers["location"]) == (303, there)
+    assert "can claim the step again" in await shown(browser, plan, "?done=retry")
+    assert (await agent.take(plan))["attempt"] == 2
+
+
+async def test_steps_of_plan_page_are_filtered_by_state_and_found_by_number(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(150)
+    for order in (3, 120):
+        step_id = plan["stepIds"][order - 1]
+        await agent.modify(plan, "fail_step", stepId=step_id, reason="no water")
+    failed = await shown(browser, plan, "?state=failed")
+    assert re.findall(r'<li id="s(\d+)"', failed) == ["3", "120"]
+    assert "No steps in this state." in await shown(browser, plan, "?state=skipped")
+    assert 'id="s100"' in await shown(browser, plan, "?state=nonsense")
+    for typed, place in (("120", "page=2#s120"), ("%233", "page=1#s3")):
+        reply = await browser.get(f"/plans/{plan['planId']}?step={typed}")
+        assert reply.headers["location"] == f"/plans/{plan['planId']}?{place}"
 
 
 async def test_page_of_a_large_plan_is_paginated(browser: Browser, agent: AgentClient) -> None:
@@ -286,7 +321,7 @@ async def test_step_page_shows_result_review_conditions_research_and_usage(
         "Required by step 2, Weigh it.",
         "confidence 0.75",
         "&#34;river&#34;: &#34;&lt;b&gt;&#34;",
-        "1,200 tokens, $0.5000",
+        "1,200 tokens, $0.50",
         "ann requested review 9 min ago",
         "waited for a person for 7 min",
         "worked on for 2 min",

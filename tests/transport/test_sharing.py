@@ -158,6 +158,6 @@ async def test_plan_page_links_to_the_share_page(world: OrgEnv, *, is_closed: bo
         await world.agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
     async with make_browser(world.agent) as browser:
         page = (await browser.get(f"/plans/{plan['planId']}")).text
-        match = re.search(r'href="(/plans/[^"/]+/share)">Share…</a>', page)
+        match = re.search(r'href="(/plans/[^"/]+/share)">Share</a>', page)
         assert match, page
         assert "Share" in (await browser.get(match[1])).text

@@ -15,8 +15,14 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
     fields = {"instructions": "Look it up twice.", "revision": "1"}
     added = {"action": "add_steps", "stepType": "search", "after": "1", **fields}
     changed = {"action": "update_step_instructions", **fields}
-    other = await agent.plan()
+    other, failing = await agent.plan(), await agent.plan()
+    failed = {"stepId": failing["stepIds"][0], "reason": "No access."}
+    await agent.modify(failing, "fail_step", **failed)
     return {
+        "/plans/{plan_id}": (
+            f"/plans/{failing['planId']}",
+            {"step": failed["stepId"], "revision": "2"},
+        ),
         "/plans/{plan_id}/edit": (f"{place}/edit", added),
         "/plans/{plan_id}/copy": (f"{place}/copy", {"name": "Again", "from": "1"}),
         "/plans/{plan_id}/steps/{step_id}": (

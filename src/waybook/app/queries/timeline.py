@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from io import StringIO
 from itertools import pairwise
+from math import ceil, log
 from typing import Final, NamedTuple
 
 from waybook.app.request.access import load_plan
@@ -21,6 +22,8 @@ from waybook.store.plans.load import PlanRequest
 
 #: Maximum length of a pause in the chart, as a share of the total working time.
 _MAX_IDLE_SHARE = 0.1
+#: Step in which an axis with room grows.
+_GROWTH = 1.25
 
 
 class Span(NamedTuple):
@@ -52,9 +55,13 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
 
 
 class Axis:
-    """Time axis on which long pauses between work are shortened."""
+    """Time axis on which long pauses between work are shortened.
 
-    def __init__(self, spans: Sequence[Span]) -> None:
+    An axis with room is longer than the work so far, so that it changes its scale only now and
+    then while work goes on.
+    """
+
+    def __init__(self, spans: Sequence[Span], *, has_room: bool = False) -> None:
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]
         self._busy: list[tuple[datetime, datetime]] = []
         for span in sorted(worked, key=lambda span: span.start):
@@ -72,11 +79,17 @@ class Axis:
             self._places.append(place)
             place += end - start
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
+        if has_room and (seconds := self._length.total_seconds()) > 1:
+            self._length = timedelta(seconds=_GROWTH ** ceil(log(seconds, _GROWTH)))
 
     def column(self, at: datetime, width: int) -> int:
         if not self._length:
             return 0
         return min(width - 1, int(width * (self._place(at) / self._length)))
+
+    def starts(self, width: int) -> list[tuple[datetime, int]]:
+        """Return the times at which work began after a pause, with their columns."""
+        return [(start, self.column(start, width)) for start in self._starts]
 
     def cuts(self, width: int) -> list[int]:
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.usage import Totals
-from waybook.dag.diagram.model import DiagramStep, Lane, exceeds, steps_around
+from waybook.dag.diagram.model import DiagramStep, Lane, exceeds
 from waybook.dag.graph import graph_of
 from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.progress.report import Report, StageEvidence, report
@@ -153,7 +153,7 @@ def plan_lane(plan: Plan) -> Lane:
 
 PAGE_SIZE = 100
 #: A map with more than `MAX_MAP_BOXES` boxes shows only `STEPS_AROUND` steps.
-MAX_MAP_BOXES, STEPS_AROUND = 200, 100
+MAX_MAP_BOXES, STEPS_AROUND, MAP_STRIDE = 150, 100, 25
 _HISTORY_ENTRIES, _RESEARCH_ITEMS = 15, 20
 
 
@@ -204,6 +204,8 @@ class PlanDetail:
     finished_steps: Sequence[Row] = ()
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
+    #: Status of the listed steps. None lists all steps.
+    only: StepStatus | None = None
 
     @cached_property
     def progress(self) -> Progress:
@@ -243,14 +245,27 @@ class PlanDetail:
 
     @cached_property
     def window(self) -> StepWindow:
-        return step_window(self.plan, self.page)
+        return step_window(self.plan, self.page, self.only)
+
+    @cached_property
+    def failed_steps(self) -> tuple[Step, ...]:
+        return tuple(self.plan.steps_with_status(StepStatus.FAILED))
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw. In a large plan, these are the steps near the current step."""
+        """Return the steps to draw. In a large plan, these are the steps near the current step.
+
+        They change only with every `MAP_STRIDE` steps, because a page then gets the whole map.
+        """
         lane, step = plan_lane(self.plan), focus_step(self.plan)
-        is_large = step is not None and exceeds(lane, MAX_MAP_BOXES)
-        return steps_around(lane, step.id, STEPS_AROUND) if step and is_large else lane
+        if step is None or not exceeds(lane, MAX_MAP_BOXES):
+            return lane
+        stride = (step.order - 1) // MAP_STRIDE * MAP_STRIDE
+        first = max(0, min(stride + MAP_STRIDE, len(lane.steps)) - STEPS_AROUND // 2)
+        steps = lane.steps[first : first + STEPS_AROUND]
+        near = {step.key for step in steps}
+        edges = tuple((a, b) for a, b in lane.edges if a in near and b in near)
+        return replace(lane, steps=steps, edges=edges)
 
     def name_of(self, step: Step) -> str:
         return step_name(step, self.names)
@@ -271,6 +286,7 @@ async def read_plan_detail(
     include: PlanInclude,
     *,
     page: int | None = None,
+    only: StepStatus | None = None,
     before: PlanDetail | None = None,
     most_results: int = 0,
 ) -> PlanDetail:
@@ -304,6 +320,7 @@ async def read_plan_detail(
         stalled=detect_stalled_steps(plan, now=now, patience=patience),
         brief=brief,
         page=page,
+        only=only,
         **{
             str(part.name).lower(): _READERS.get(part, list)(rows)
             for part, rows in zip(statements, results, strict=True)
@@ -314,7 +331,8 @@ async def read_plan_detail(
         detail = replace(detail, status_changes=changes, names=before.names)
     if PlanInclude.WINDOW in include:
         shown = [step.id for step in detail.window.steps]
-        named = {*shown, *(step.key for step in detail.lane.steps)}
+        named = {*shown, *(step.key for step in detail.lane.steps), *detail.stalled_ids}
+        named |= {step.id for step in detail.failed_steps}
         names, moves = await ctx.read(
             details.names_statement(untitled(plan, named)),
             details.status_changes_statement(plan.id, shown),
@@ -348,10 +366,15 @@ def focus_step(plan: Plan) -> Step | None:
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
 
-def step_window(plan: Plan, page: int | None) -> StepWindow:
-    last = max(1, -(-len(plan.steps) // PAGE_SIZE))
-    step = focus_step(plan)
+def step_window(plan: Plan, page: int | None, only: StepStatus | None = None) -> StepWindow:
+    steps = tuple(plan.steps_with_status(only)) if only else plan.steps
+    last = max(1, -(-len(steps) // PAGE_SIZE))
     if page is None:
-        page = (step.order - 1) // PAGE_SIZE + 1 if step else 1
+        step = None if only else focus_step(plan)
+        page = page_of(step.order) if step else 1
     number = min(max(1, page), last)
-    return StepWindow(number, last, plan.steps[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
+    return StepWindow(number, last, steps[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
+
+
+def page_of(order: int) -> int:
+    return (order - 1) // PAGE_SIZE + 1

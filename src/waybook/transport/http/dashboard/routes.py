@@ -33,7 +33,6 @@ from waybook.transport.http.rate_limits import FailedCredentials
 PAGES: Final[Mapping[str, Handler]] = {
     "/": overview.overview_page,
     "/plans": overview.plan_list,
-    "/plans/{plan_id}": plan_page.plan_page,
     "/inbox": inbox.inbox_page,
     "/plans/{plan_id}/export.{ending}": outputs.export_plan,
     "/plans/{plan_id}/history": plan_page.plan_history,
@@ -61,6 +60,7 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/calls": operations.calls_page,
 }
 FORMS: Final[Mapping[str, Handler]] = {
+    "/plans/{plan_id}": plan_page.plan_page,
     "/decisions/selected": inbox.approve_selected,
     "/plans/{plan_id}/edit": plan_page.edit_page,
     "/plans/{plan_id}/copy": partial(work_actions.copy_page, "plan"),

@@ -20,6 +20,7 @@ from waybook.app.queries.plans.plan import (
     PlanInclude,
     StepStatusChange,
     focus_step,
+    page_of,
     read_plan_detail,
 )
 from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawing, read_plan_history
@@ -31,7 +32,7 @@ from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
-from waybook.plan.model import MODIFIABLE, Step
+from waybook.plan.model import MODIFIABLE, Step, StepStatus
 from waybook.plan.progress import last_heartbeat, latest, shares, stall_threshold, warning
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (
@@ -43,11 +44,13 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.layout import mark_drawing
 from waybook.transport.jsonrpc import code_of
+from waybook.transport.mcp.prompts import RESUME_PLAN
 
 _MAX_MAP_WIDTH: Final = 1250
 #: Width of the timeline of steps, in units of the SVG drawing.
 WIDTH: Final = 1000
 _MIN_SEGMENT_WIDTH: Final = 4
+_TICK_GAP: Final = 160
 _STATUS_WORDS: Final = {
     "awaiting_input": "waited for a person",
     "failed": "worked on, without a result",
@@ -57,14 +60,29 @@ _MAX_PAST_STEPS: Final = 200
 
 
 async def plan_page(page: PageRequest) -> Response:
-    ctx = await page.context()
+    """Show a plan, or let agents claim the steps of a submitted retry form again."""
+    path, refused = f"/plans/{page.path('plan_id')}", None
+    if page.is_post:
+        fields = (await page.form()).fields
+        retries = [{"action": "retry_step", "stepId": step} for step in fields.getlist("step")]
+        arguments = modification_arguments(page.path("plan_id"), fields, *retries)
+        answer = await page.call_tool("modify_plan", arguments)
+        if not answer.is_error:
+            return redirect(f"{path}?done=retry")
+        refused = refused_form(answer, "retry_step", fields)
+    ctx, order, state = await page.context(), page.query("step") or "", page.query("state")
+    order = order.removeprefix("#")
+    if is_number(order) and int(order):
+        return redirect(f"{path}?page={page_of(int(order))}#s{order}")
+    only = StepStatus(state) if state and state in {*StepStatus} else None
     detail = await read_plan_detail(
-        ctx, page.path("plan_id"), PlanInclude.PAGE, page=page.number("page")
+        ctx, page.path("plan_id"), PlanInclude.PAGE, page=page.number("page"), only=only
     )
     review = detail.review_record
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
-    svg = await page.picture(_map_job(detail))
-    return await page.render("plan", **plan_content(detail, svg, evidence))
+    content = plan_content(detail, await page.picture(_map_job(detail)), evidence)
+    status = refused["status"] if refused else 200
+    return await page.render("plan", status=status, **{**content, "refused": refused})
 
 
 def plan_content(
@@ -85,13 +103,16 @@ def plan_content(
         "map": Markup(mark_drawing(render(_map_job(detail)) if svg is None else svg)),  # noqa: S704
         "map_center": center or "",
         "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
-        "timeline": build_timeline(detail.status_changes, detail.now),
+        "timeline": build_timeline(detail.status_changes, detail.now, is_open=not detail.is_closed),
         "outputs": latest(detail.outputs),
         "budget": [
             (share, warning(share))
             for share in (shares(plan.budget, plan.usage) if plan.budget else ())
         ],
         "modifiable": plan.status in MODIFIABLE,
+        "orders": {step.id: step.order for step in plan.steps},
+        "resume": RESUME_PLAN.format(planId=plan.id).strip(),
+        "refused": None,
     }
 
 
@@ -113,10 +134,15 @@ def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
     return rows
 
 
-def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[str, Any]:
-    """Return the periods of work of each step as segments of a line."""
+def build_timeline(
+    changes: Iterable[StepStatusChange], now: datetime, *, is_open: bool = False
+) -> dict[str, Any]:
+    """Return the periods of work of each step as segments of a line.
+
+    The timeline of an open plan has room for the work that follows, and a mark at the present.
+    """
     spans_by_step = spans_of(changes, now)
-    axis = Axis([span for spans in spans_by_step.values() for span in spans])
+    axis = Axis([span for spans in spans_by_step.values() for span in spans], has_room=is_open)
     lines = {}
     for step_id, spans in spans_by_step.items():
         segments = []
@@ -130,7 +156,21 @@ def build_timeline(changes: Iterable[StepStatusChange], now: datetime) -> dict[s
         times = {"worked": time_spent(spans), "waited": time_spent(spans, waiting=True) or None}
         lines[step_id] = {"segments": segments, **times}
     cuts = tuple(dict.fromkeys(axis.cuts(WIDTH)))
-    return {"lines": lines, "worked": axis.worked, "cuts": cuts}
+    present = axis.column(now, WIDTH) if is_open and axis.worked else None
+    ticks = _ticks(axis.starts(WIDTH), WIDTH if present is None else present)
+    return {"lines": lines, "worked": axis.worked, "cuts": cuts, "ticks": ticks, "now": present}
+
+
+def _ticks(starts: Iterable[tuple[datetime, int]], end: int) -> list[tuple[float, str]]:
+    """Return the labels of the time axis, with their positions in percent, not too close."""
+    ticks, day, last = list[tuple[float, str]](), None, -_TICK_GAP
+    for start, x in starts:
+        at = start.astimezone(UTC)
+        if last + _TICK_GAP <= x <= end - _TICK_GAP:
+            name = f"{at:%H:%M}" if at.date() == day else f"{at:%b} {at.day}, {at:%H:%M}"
+            ticks.append((x * 100 / WIDTH, name))
+            day, last = at.date(), x
+    return ticks
 
 
 def _map_job(detail: PlanDetail) -> DrawingJob:

@@ -305,7 +305,7 @@ async def _render(
         result=_submitted(result.summary) if result else None,
         report=_submitted(result.report) if result else None,
         round=round_of(plan, step),
-        line=build_timeline(detail.status_changes, detail.now)["lines"].get(step.id),
+        line_of=build_timeline(detail.status_changes, detail.now)["lines"].get(step.id),
         attempts=[
             *zip(spans, [c for c in detail.status_changes if c.status in _WORKING], strict=True)
         ],
