@@ -34,6 +34,7 @@ from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import END_MARK, MARK
 from waybook.errors import Forbidden, WaybookError
 from waybook.transport.http.connection import SECURITY_HEADERS
+from waybook.transport.http.html import charts
 from waybook.transport.http.html.assets import asset_url
 from waybook.transport.http.responses import (
     answer_error_response,
@@ -269,6 +270,15 @@ _TEMPLATE_HELPERS: Final = (
     run_document_url,
     agent_url,
     session_label,
+    charts.spark,
+    charts.share,
+    charts.strip,
+    charts.columns,
+    charts.gantt,
+    charts.lane,
+    charts.time_axis,
+    charts.burnup,
+    charts.heat_grid,
 )
 
 TEMPLATES: Final = Environment(
