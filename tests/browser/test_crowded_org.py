@@ -50,6 +50,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "agents": "/agents",
         "agent": "/agents/ann",
         "cost": "/cost",
+        "timeline": "/timeline",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
         "calls": "/calls",
         "health": "/health",

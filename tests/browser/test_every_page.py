@@ -48,6 +48,7 @@ PAGES = {
     "agents": "/agents",
     "agent": "/agents/{agent}",
     "cost": "/cost",
+    "timeline": "/timeline",
     "search": "/search",
     "research": "/research/{research_id}",
     "audit": "/audit",

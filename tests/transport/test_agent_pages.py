@@ -2,14 +2,15 @@
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_client import Browser, main_text
+from transport.page_client import Browser, main_text, send
 from waybook.app.queries.agents import AgentKey, list_agents, read_agent
-from waybook.app.queries.usage import count_costs
+from waybook.app.queries.usage import CostFilter, count_costs
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
 
@@ -26,8 +27,9 @@ def reading(agent: AgentClient) -> RequestContext:
 
 
 def table(page: httpx2.Response) -> list[str]:
-    """Return the text of each row in the page's tables, without header rows."""
-    rows = re.findall(r"<tr>(.*?)</tr>", page.text.replace("\n", " "))
+    """Return the text of each row in the page's tables, without header rows and charts."""
+    text = re.sub(r"<svg.*?</svg>|<table[^>]*spans.*?</table>", " ", page.text.replace("\n", " "))
+    rows = re.findall(r"<tr>(.*?)</tr>", text)
     texts = [re.sub(r"<[^>]+>", " ", row) for row in rows if "<td" in row]
     return [re.sub(r"\s+", " ", text).strip() for text in texts]
 
@@ -54,11 +56,11 @@ async def test_agents_page_lists_session_client_work_and_cost(
     first, second, third = table(await browser.get("/agents"))
     assert {first.split()[1], second.split()[1]} == {"a", "b"}
     by_session = {row.split()[1]: row for row in (first, second, third)}
-    assert re.fullmatch(
-        r"ann a claude-code nothing 1 1 \$0\.25 1,000 tokens just now", by_session["a"]
-    ), by_session["a"]
-    assert "ann b cursor step 3: Survey of Rivers, since" in by_session["b"]
-    assert "ann no session not reported nothing 0" in by_session["no"]
+    assert re.fullmatch(r"ann a · claude-code 1 1 \$0\.25 just now", by_session["a"]), by_session[
+        "a"
+    ]
+    assert "ann b · cursor Survey 0" in by_session["b"]
+    assert "ann no session 0" in by_session["no"]
 
 
 async def test_agents_page_omits_dashboard_users_and_other_orgs(
@@ -268,15 +270,103 @@ async def test_cost_page_lists_totals_by_day_work_agent_and_model(
 ) -> None:
     plan_id, run_id = await make_costs(world)
     page = await browser.get("/cost")
-    assert "$1.75 3,000 tokens 3 results with usage" in main_text(page)
-    assert rows(page, "days") == ["2030-01-03 $1.00 900 100 1", "2030-01-01 $0.75 1,800 200 2"]
-    assert rows(page, "work") == ["Lighthouse run $1.00 900 100 1", "Rivers plan $0.75 1,800 200 2"]
-    assert rows(page, "agents") == ["ann b $1.25 1,800 200 2", "ann a $0.50 900 100 1"]
-    assert rows(page, "models") == ["opus $1.50 1,800 200 2", "gpt $0.25 900 100 1"]
+    text = main_text(page)
+    for words in ("Cost $1.75", "Per result $0.58", "3 results with usage", "2,700 in, 300 out"):
+        assert words in text
+    assert rows(page, "times") == [
+        "2030-01-03 opus $1.00 900 100 1",
+        "2030-01-01 gpt $0.25 900 100 1",
+        "2030-01-01 opus $0.50 900 100 1",
+    ]
+    assert rows(page, "work") == ["Lighthouse run 1,000 $1.00", "Rivers plan 2,000 $0.75"]
+    assert rows(page, "agents") == ["ann b $1.25", "ann a $0.50"]
+    assert rows(page, "models") == ["opus $1.50", "gpt $0.25"]
     for link in (f"/plans/{plan_id}", f"/runs/{run_id}", "/agents/ann?session=b"):
         assert f'href="{link}"' in page.text
-    assert len(re.findall("<rect ", page.text)) == 2
-    assert "1 of 4 completed steps and jobs reported no usage" in main_text(page)
+    assert "1 of 4 completed steps and jobs reported no usage" in text
+
+
+async def test_columns_of_cost_page_are_split_as_the_address_says(
+    world: OrgEnv, browser: Browser
+) -> None:
+    await make_costs(world)
+    for by, named in {
+        "model": "Jan 1: $0.75 (opus $0.50, gpt $0.25)",
+        "agent": "Jan 1: $0.75",
+        "workflow": "Jan 1: $0.75",
+    }.items():
+        labels = columns_of(await browser.get("/cost", params={"by": by}))
+        assert len(labels) == 30
+        assert labels[-3] == named
+        assert labels[-2] == "Jan 2: $0.00"
+    assert rows(await browser.get("/cost?by=workflow"), "times") == [
+        "2030-01-03 dialectic $1.00 900 100 1",
+        "2030-01-01 plans $0.75 1,800 200 2",
+    ]
+
+
+def columns_of(page: httpx2.Response) -> list[str]:
+    return re.findall(r'<[ag] class="pt"[^>]* aria-label="([^"]*)"', page.text)
+
+
+async def test_cost_page_of_a_chosen_period_counts_no_other_days(
+    world: OrgEnv, browser: Browser
+) -> None:
+    await make_costs(world)
+    day = await browser.get("/cost?from=2030-01-03&to=2030-01-03")
+    assert "Cost $1.00" in main_text(day)
+    assert len(columns_of(day)) <= 24
+    first = await browser.get("/cost?from=2030-01-01&to=2030-01-02")
+    assert "Cost $0.75" in main_text(first)
+    two = await browser.get("/cost?from=2030-01-02&to=2030-01-03")
+    assert "$0.25 more than the period before" in main_text(two)
+    hours = await browser.get("/cost?range=24h")
+    assert len(columns_of(hours)) == 24
+    assert len(columns_of(await browser.get("/cost?range=7d"))) == 7
+
+
+async def test_cost_page_draws_the_budget_of_a_day(world: OrgEnv, browser: Browser) -> None:
+    await make_costs(world)
+    page = await browser.get("/cost?budget=2.50")
+    assert 'class="limit"' in page.text
+    assert "budget $2.50" in page.text
+    assert 'class="limit"' not in (await browser.get("/cost")).text
+
+
+async def test_cost_page_adds_up_budgets_of_plans_with_usage(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2, budget={"costUsd": 0.2})
+    await agent.plan(1, budget={"costUsd": 5})
+    await agent.submit(await agent.take(plan), usage=usage(0.5, "m"))
+    assert "$0.50 of $0.20 1 plan, 1 over budget" in main_text(await browser.get("/cost"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("range=1y", "by=x", "from=x", "to=0001-01-01", "from=9999-12-31", "budget=x"),
+        *("budget=-1", "from=2030-01-05&to=2030-01-04", "from=1990-01-01"),
+    ],
+)
+async def test_cost_page_and_export_refuse_invalid_periods(browser: Browser, query: str) -> None:
+    assert (await browser.get(f"/cost?{query}")).status_code == 400
+    if not query.startswith("budget"):
+        assert (await browser.get(f"/cost.csv?{query}")).status_code == 400
+
+
+async def test_cost_export_lists_every_part_as_csv(world: OrgEnv, browser: Browser) -> None:
+    await make_costs(world)
+    page = await browser.get("/cost")
+    (link,) = {*re.findall(r'href="(/cost\.csv[^"]*)"', page.text)}
+    reply = await browser.get(link)
+    assert reply.headers["content-type"].startswith("text/csv")
+    assert reply.text.splitlines() == [
+        "start,model,costUsd,inputTokens,outputTokens,results",
+        "2030-01-01T00:00:00+00:00,opus,0.5,900,100,1",
+        "2030-01-01T00:00:00+00:00,gpt,0.25,900,100,1",
+        "2030-01-03T00:00:00+00:00,opus,1.0,900,100,1",
+    ]
 
 
 async def test_cost_page_without_usage_shows_empty_tables(world: OrgEnv, browser: Browser) -> None:
@@ -289,9 +379,58 @@ async def test_cost_page_without_usage_shows_empty_tables(world: OrgEnv, browser
     assert 'id="unreported"' not in page.text
 
 
+# Tests of lanes and the timeline.
+
+
+async def test_timeline_draws_done_failed_and_running_work_of_agents(
+    world: OrgEnv, browser: Browser
+) -> None:
+    await make_work(world)
+    world.clock.advance(minutes=10)
+    page = await browser.get("/timeline")
+    assert rows(page, "spans") == [
+        "ann b step 3: Survey, Rivers running 2030-01-02 12:00 10 min",
+        "ann a step 2: Survey, Rivers failed 2030-01-02 12:00 0 s",
+    ]
+    assert 'data-s="run"' in page.text
+    week = await browser.get("/timeline?range=7d")
+    assert "step 1: Survey, Rivers" in week.text
+    assert (await browser.get("/timeline?range=1y")).status_code == 400
+    of_one = await browser.get("/agents/ann?session=b")
+    assert [row.split(" Rivers")[0] for row in rows(of_one, "spans")] == ["ann b step 3: Survey,"]
+
+
+async def test_timeline_of_another_org_shows_no_work(world: OrgEnv, browser: Browser) -> None:
+    world.other_org_may_change = True
+    theirs = with_client(world.other_org, "theirs", "mallory")
+    await theirs.take(await theirs.plan(1))
+    await world.dispatcher.calls.flush()
+    page = await browser.get("/timeline")
+    assert "No agent worked in this period." in main_text(page)
+    assert "mallory" not in page.text
+
+
+async def test_steps_of_a_silent_agent_can_be_reassigned(
+    world: OrgEnv, browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    await with_client(agent, "cursor").take(plan, sessionId="night")
+    await world.dispatcher.calls.flush()
+    assert "Reassign" not in (await browser.get("/agents")).text
+    world.clock.advance(minutes=40)
+    page = await browser.get("/agents")
+    assert "ann night is silent for 40 min and holds 1 step or job." in main_text(page)
+    (form,) = re.findall(r'<form method="post" action="/rescue">(.*?)</form>', page.text)
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) | {"reassign": "1"}
+    del fields["token"]
+    assert (await send(browser, "/agents", at="/rescue", **fields)).status_code == 303
+    assert "Reassign" not in (await browser.get("/agents")).text
+
+
 async def test_result_text_that_mentions_usage_is_not_counted_as_usage(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), '"entity":"usage"')
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
-    costs = await count_costs(call)
-    assert (costs["completed"], costs["unreported"]) == (1, 1)
+    now = datetime(2030, 1, 1, 1, tzinfo=UTC)
+    costs = await count_costs(call, CostFilter(now - timedelta(days=1), None, now, "model"))
+    assert (costs.completed, costs.unreported) == (1, 1)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -59,6 +60,7 @@ async def test_page_sends_the_same_number_of_queries_for_more_data(
         "/agents",
         "/agents/ann",
         "/cost",
+        "/timeline",
         "/calls",
         "/health",
         "/tokens",
@@ -79,9 +81,11 @@ async def test_page_sends_the_same_number_of_queries_for_more_data(
         await make_little_more(agent)
     assert await costs() == little
     # The health page also queries pending notifications, and passages that are left out of the
-    # search index. Pages with audit entries also query the names that the entries mention.
+    # search index. Pages with audit entries and lanes also query the names in them. The cost page
+    # queries the time first, because its period depends on it.
     listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 3)
-    more = {"/health": 4, "/agents/ann": 3, **listed}
+    lanes = {"/agents": 4, "/timeline": 4, "/agents/ann": 5}
+    more = {"/health": 4, "/cost": 3, **lanes, **listed}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
     }
@@ -193,7 +197,8 @@ PERIOD: dict[str, str | int] = {
 AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
 AGENT_USAGE = "usage_agent"
 PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
-BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
+START = datetime(2030, 1, 1, tzinfo=UTC)
+BY_TIME, BY_AGENT, UNREPORTED = agents.cost_statements(START, 50, None, "day", "model")
 #: Queries about agents, each with the indexes that it must use.
 AGENT_QUERIES = {
     "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, AGENT_USAGE)),
@@ -220,7 +225,9 @@ AGENT_QUERIES = {
     ),
     "names": (agents.names_statement([new_id()]), ("plan_pkey", "plan_step_pkey")),
     "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_place")),
-    "usage_by_day": (BY_DAY, ("usage_time",)),
+    "usage_by_time": (BY_TIME, ("usage_time",)),
+    "spans": (agents.SQL["spans"](since=START, name=None, session=None, most=100), ("at_idx",)),
+    "agent_days": (agents.SQL["agent_days"](most=100), ("at_idx",)),
     "usage_by_agent": (BY_AGENT, ("usage_time",)),
     "results_without_usage": (UNREPORTED, ("at_idx",)),
 }

@@ -14,6 +14,9 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, is_uu
 MAX_COUNTED = 2_000
 _MAX_TITLE_LENGTH = 120
 MAX_ENTRIES_READ = 20_000
+#: Parts of a column of costs: the largest ones, and all others together.
+MAX_PARTS = 5
+_MAX_TIMES = 1_000
 
 
 class AgentKey(NamedTuple):
@@ -46,7 +49,7 @@ class AgentRow(NamedTuple):
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
-_HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since"
+_HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since revision"
 
 
 class NameRow(NamedTuple):
@@ -65,7 +68,9 @@ SQL = load(
     **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts="started completed failed reviews entries",
     usage_by_agent=(Totals, "usage name session total clients"),
-    usage_by_day=(Totals, "usage day"),
+    usage_by_time=(Totals, "usage start place part"),
+    spans="actor session kind work_id item_id start ended_at ending",
+    agent_days="actor session day results",
     results_without_usage="completed unreported counted",
 )
 
@@ -94,11 +99,23 @@ def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
     )
 
 
-def cost_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
+def cost_statements(
+    since: datetime, most: int, until: datetime | None, unit: str, by: str
+) -> tuple[Statement, Statement, Statement]:
     return (
-        SQL["usage_by_day"](since=since),
-        SQL["usage_by_agent"](since=since, most=most),
-        SQL["results_without_usage"](since=since, most=MAX_ENTRIES_READ),
+        time_statement(since, until, unit, by),
+        SQL["usage_by_agent"](since=since, until=until, most=most),
+        SQL["results_without_usage"](since=since, until=until, most=MAX_ENTRIES_READ),
+    )
+
+
+def time_statement(
+    since: datetime, until: datetime | None, unit: str, by: str, most: int = 0
+) -> Statement:
+    """Select usage by time, for the largest parts or, with `most`, for that many rows of all."""
+    places = most or MAX_PARTS
+    return SQL["usage_by_time"](
+        since=since, until=until, unit=unit, by=by, places=places, most=most or _MAX_TIMES
     )
 
 

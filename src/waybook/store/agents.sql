@@ -88,9 +88,9 @@ select count(*) filter (where e.event = 'step_started') as started,
 -- no index of steps in progress, because a step's status could then not be updated in place.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
-       s.in_progress_since as since
-  from (select p.id, p.name
-          from (select p.id, p.name, p.status, p.active_minute
+       s.in_progress_since as since, p.revision
+  from (select p.id, p.name, p.revision
+          from (select p.id, p.name, p.revision, p.status, p.active_minute
                   from plan p
                  where p.org_id = :org and p.completed_at is null
                  order by p.active_minute desc
@@ -114,7 +114,7 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
 -- name: held_jobs
 select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::text as work_id,
        r.name as work_name, h.id::text as item_id, null::integer as number, h.step_key as title,
-       h.started_at as since
+       h.started_at as since, null::integer as revision
   from (select j.id, j.run_id, j.step_key, j.held_by, j.held_session, j.started_at
           from job j
          where j.org_id = :org
@@ -166,15 +166,34 @@ select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as
  order by r.id desc
  limit %(most)s;
 
--- name: usage_by_day
--- Return the org's usage on each day in UTC, oldest first. Days without usage are left out.
-select :usage_sums, (u.at at time zone 'UTC')::date::text as day
-  from usage u
- where u.org_id = :org
-   and u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
- group by 5
- order by 5
- limit 400;
+-- name: usage_by_time
+-- Return the org's usage by hour, day or week in UTC, oldest first, for the models, agents or
+-- workflows with the highest cost. The last place is all others.
+select sum(g.input_tokens)::bigint as input_tokens, sum(g.output_tokens)::bigint as output_tokens,
+       sum(g.cost_micros)::bigint as cost_micros, sum(g.results)::bigint as results,
+       g.start at time zone 'UTC' as start, least(g.place, %(places)s::integer)::integer as place,
+       case when g.place < %(places)s::integer then g.part else '' end as part
+  from (select d.*, dense_rank() over (order by d.cost desc, d.tokens desc, d.part) as place
+          from (select :usage_sums, u.start, u.part,
+                       sum(sum(coalesce(u.cost_micros, 0))) over of_part as cost,
+                       sum(sum(coalesce(u.input_tokens, 0) + coalesce(u.output_tokens, 0)))
+                       over of_part as tokens
+                  from (select u.input_tokens, u.output_tokens, u.cost_micros,
+                               date_trunc(%(unit)s::text, u.at at time zone 'UTC') as start,
+                               case %(by)s::text
+                               when 'model' then coalesce(u.model, '')
+                               when 'agent' then u.by
+                               else coalesce(r.dag_slug, '') end as part
+                          from usage u
+                          left join run r on r.org_id = :org and r.id = u.run_id
+                                         and %(by)s::text = 'workflow'
+                         where u.org_id = :org and :usage_is_in_period) u
+                 group by u.start, u.part
+                window of_part as (partition by u.part)) d) g
+ group by g.start, least(g.place, %(places)s::integer),
+          case when g.place < %(places)s::integer then g.part else '' end
+ order by g.start, 6
+ limit %(most)s;
 
 -- name: usage_by_agent
 -- Return the org's usage per user and session, highest cost first.
@@ -182,8 +201,7 @@ select s.*, coalesce(a.clients, '{}') as clients
   from (select :usage_sums, u.by as name, :session_of_usage as session,
                count(*) over () as total
           from usage u
-         where u.org_id = :org
-           and u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         where u.org_id = :org and :usage_is_in_period
          group by u.by, :session_of_usage
          order by 3 desc, 1 desc, 2 desc, u.by, 6
          limit %(most)s) s
@@ -201,5 +219,42 @@ select count(*) filter (where c.event = 'step_completed') as completed,
           from audit_entry e
          where e.org_id = :org
            and e.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+           and e.at < (select coalesce(%(until)s::timestamptz, 'infinity'))
          order by e.at desc
          limit %(most)s) c;
+
+-- name: spans
+-- Return what agents worked on in a period, newest first: from the claim of a step or job to its
+-- end or to its next claim. Only the latest audit entries are read, and spans without an end go on.
+select e.actor, e.session, e.kind, e.work_id, e.item_id, e.at as start,
+       e.ended_at, e.ending
+  from (select e.*, lead(e.at) over of_item as ended_at, lead(e.event) over of_item as ending
+          from (select e.actor, :session_of_entry as session, e.subject as kind, e.at, e.seq,
+                       e.event,
+                       e.subject_id as work_id,
+                       coalesce(e.details ->> 'stepId', e.details ->> 'jobId') as item_id
+                  from audit_entry e
+                 where e.org_id = :org
+                   and e.event in ('step_started', 'step_completed', 'step_failed', 'user_reviewed')
+                   and e.at >= %(since)s::timestamptz
+                   and (%(name)s::text is null
+                        or e.actor = %(name)s::text and :session_of_entry = %(session)s::text)
+                 order by e.at desc
+                 limit %(most)s) e
+        window of_item as (partition by e.item_id order by e.at, e.seq)) e
+ where e.event = 'step_started'
+ order by e.at desc;
+
+-- name: agent_days
+-- Count the results of each agent on each day in UTC, among the latest audit entries.
+select e.actor, e.session, e.day::text, count(*) as results
+  from (select e.actor, :session_of_entry as session, (e.at at time zone 'UTC')::date as day
+          from audit_entry e
+         where e.org_id = :org
+           and e.event = 'step_completed'
+           and e.channel = 'mcp'
+           and e.at >= (select app_now() - interval '30 days')
+         order by e.at desc
+         limit %(most)s) e
+ group by e.actor, e.session, e.day
+ limit 3000;

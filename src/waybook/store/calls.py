@@ -78,6 +78,7 @@ SQL = load(
     calls_of_step=_CALL_RECORD_COLUMNS,
     usage_by_model=(Totals, "usage model total"),
     usage_by_work=WorkUsageRow,
+    budgets="plans spent_micros limit_micros exceeded",
 )
 
 
@@ -183,11 +184,13 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     return StoredAnswer(body, is_error)
 
 
-def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
+def org_statements(
+    since: datetime | None, most: int, until: datetime | None = None
+) -> tuple[Statement, Statement, Statement]:
     return (
-        SQL["usage_totals"](since=since),
-        SQL["usage_by_model"](since=since, most=most),
-        SQL["usage_by_work"](since=since, most=most),
+        SQL["usage_totals"](since=since, until=until),
+        SQL["usage_by_model"](since=since, until=until, most=most),
+        SQL["usage_by_work"](since=since, until=until, most=most),
     )
 
 

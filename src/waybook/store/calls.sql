@@ -50,17 +50,18 @@ insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model,
 values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
 
 -- name: usage_totals
--- Return the org's total usage since a time. The default is the last 30 days.
+-- Return the org's total usage in a period. The default is the last 30 days.
 select :usage_sums,
-       coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since, app_now() as until
+       coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since,
+       coalesce(%(until)s::timestamptz, app_now()) as until
   from usage u
- where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
+ where u.org_id = :org and :usage_is_in_period;
 
 -- name: usage_by_model
 -- Return the org's usage per model, highest cost first.
 select :usage_sums, u.model, count(*) over () as total
   from usage u
- where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
+ where u.org_id = :org and :usage_is_in_period
  group by u.model
  order by 3 desc, 1 desc, 2 desc, u.model
  limit %(most)s;
@@ -71,14 +72,27 @@ select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
        g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data') as name, g.total
   from (select :usage_sums, u.plan_id, u.run_id, count(*) over () as total
           from usage u
-         where u.org_id = :org
-           and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
+         where u.org_id = :org and :usage_is_in_period
          group by u.plan_id, u.run_id
          order by 3 desc, 1 desc, 2 desc, u.plan_id, u.run_id
          limit %(most)s) g
   left join plan p on p.org_id = :org and p.id = g.plan_id
   left join run r on r.org_id = :org and r.id = g.run_id
  order by 3 desc, 1 desc, 2 desc, g.plan_id, g.run_id;
+
+-- name: budgets
+-- Add up the cost budgets of the plans that have usage in a period, and the cost of these plans.
+select count(*) as plans, coalesce(sum(b.spent), 0)::bigint as spent_micros,
+       coalesce(sum(b.most), 0)::bigint as limit_micros,
+       count(*) filter (where b.spent > b.most) as exceeded
+  from (select (p.budget ->> 'cost_micros')::bigint as most,
+               coalesce((p.usage ->> 'cost_micros')::bigint, 0) as spent
+          from (select distinct u.plan_id
+                  from usage u
+                 where u.org_id = :org and u.plan_id is not null and :usage_is_in_period
+                 limit 2000) u
+          join plan p on p.org_id = :org and p.id = u.plan_id
+         where p.budget ->> 'cost_micros' is not null) b;
 
 -- name: usage_of_steps
 -- Return the usage of each step of a plan, including deleted steps.

@@ -511,6 +511,11 @@ case when e.session is null then '' else e.session end;
 -- As `session_of_entry`, for a record of usage.
 case when u.session is null then '' else u.session end;
 
+-- name: usage_is_in_period
+-- The times may be null: the last 30 days.
+u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+and u.at < (select coalesce(%(until)s::timestamptz, 'infinity'));
+
 -- name: work_of_agent
 -- Completed and failed work of an agent in the last 30 days, among its latest audit entries.
 (select count(*) filter (where e.event = 'step_completed') as completed,

@@ -22,6 +22,8 @@ from waybook.store.agents import AgentRow, NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Row, is_uuid
 
+__all__ = ["AgentRow", "Row"]
+
 RowName: TypeAlias = NameRow
 Names: TypeAlias = Mapping[str, RowName]
 _ITEM_FIELDS: Final = ("stepId", "jobId")
@@ -151,6 +153,33 @@ async def read_agent(
         now=row.now,
         next_cursor=entry_cursor(shown[-1]) if len(listed) > PAGE_SIZE else None,
     )
+
+
+class AgentWork(NamedTuple):
+    """Work of agents since a time, with its names, and their results by day."""
+
+    spans: list[Row]
+    names: Names
+    #: Number of results on each of the last 30 days in UTC, by date.
+    days: Mapping[AgentKey, Mapping[str, int]]
+
+
+async def read_work(ctx: RequestContext, since: datetime, key: AgentKey | None = None) -> AgentWork:
+    """Return what agents, or one agent, worked on since a time."""
+    name, session = key or (None, None)
+    # Work that was claimed before may end in the period.
+    begun = rfc3339(since - timedelta(days=1))
+    rows, counts = await ctx.read(
+        agents.SQL["spans"](since=begun, name=name, session=session, most=agents.MAX_COUNTED),
+        agents.SQL["agent_days"](most=agents.MAX_ENTRIES_READ),
+    )
+    days: dict[AgentKey, dict[str, int]] = {}
+    for count in counts:
+        days.setdefault(AgentKey(count.actor, count.session), {})[count.day] = count.results
+    shown = [row for row in rows if row.ended_at is None or row.ended_at >= since]
+    ids = {row_id for row in shown for row_id in (row.work_id, row.item_id) if row_id}
+    (named,) = await ctx.read(agents.names_statement(ids))
+    return AgentWork(shown, agents.read_names(named), days)
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:

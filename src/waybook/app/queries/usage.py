@@ -1,11 +1,11 @@
 """Queries of an org's usage: calls, tokens, cost by day and by agent, and sent notifications."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from waybook.app.request.request_context import RequestContext
-from waybook.core.usage import NO_USAGE, Totals
+from waybook.core.usage import Totals
 from waybook.errors import NotFound
 from waybook.store import agents, calls, deliveries
 from waybook.store.calls import (
@@ -14,6 +14,8 @@ from waybook.store.calls import (
 from waybook.store.driver.queries import Row, is_uuid
 
 __all__ = ["Row"]
+
+MAX_PARTS = agents.MAX_PARTS
 
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
@@ -91,25 +93,72 @@ def delivery_not_found() -> NotFound:
     return NotFound("there is no notification with this id here; see: waybook webhooks list")
 
 
-MAX_LISTED = 50
+MAX_LISTED = 20
+MAX_EXPORTED = 20_000
+_UNITS = {"hour": timedelta(days=2), "day": timedelta(days=120)}
 
 
-async def count_costs(ctx: RequestContext) -> dict[str, Any]:
-    """Return the org's usage of the last 30 days, also by day and by agent."""
-    totals, models, work, days, by_agent, (counts,) = await ctx.read(
-        *calls.org_statements(None, MAX_LISTED), *agents.cost_statements(None, MAX_LISTED)
+class CostFilter(NamedTuple):
+    """Period of a report of costs, and what its columns are split by. An open period ends now."""
+
+    since: datetime
+    until: datetime | None
+    now: datetime
+    by: str
+
+    @property
+    def end(self) -> datetime:
+        return min(self.until or self.now, self.now)
+
+    @property
+    def unit(self) -> str:
+        """Return what a column stands for: an hour, a day or a week."""
+        length = self.end - self.since
+        return next((unit for unit, most in _UNITS.items() if length < most), "week")
+
+
+class Costs(NamedTuple):
+    org: OrgUsage
+    #: Usage by time, oldest first, split by `CostFilter.by`.
+    times: Sequence[Row]
+    agents: Sequence[Row]
+    #: Usage in the period of the same length before.
+    before: Totals
+    budgets: Row
+    completed: int
+    unreported: int
+    #: The counts of results are too low, because not all audit entries were read.
+    is_cut: bool
+
+    @property
+    def agents_total(self) -> int:
+        return self.agents[0].total if self.agents else 0
+
+
+async def count_costs(ctx: RequestContext, wanted: CostFilter) -> Costs:
+    """Return the org's usage in a period, by time, plan or run, agent and model."""
+    before = wanted.since - (wanted.end - wanted.since)
+    totals, models, work, times, by_agent, (counts,), (earlier,), (budgets,) = await ctx.read(
+        *calls.org_statements(wanted.since, MAX_LISTED, wanted.until),
+        *agents.cost_statements(wanted.since, MAX_LISTED, wanted.until, wanted.unit, wanted.by),
+        calls.SQL["usage_totals"](since=before, until=wanted.since),
+        calls.SQL["budgets"](since=wanted.since, until=wanted.until),
     )
-    org = _org_usage(totals, models, work)
-    first, last = org.since.date(), org.until.date()
-    every_day = (first + timedelta(days=n) for n in range((last - first).days + 1))
-    by_day = {date.fromisoformat(row.day): row.usage for row in days}
-    return {
-        "org": org,
-        "days": {day: by_day.get(day, NO_USAGE) for day in every_day},
-        "agents": by_agent,
-        "agents_total": by_agent[0].total if by_agent else 0,
-        "completed": counts.completed,
-        "unreported": counts.unreported,
-        # The counts are too low if not all audit entries were read.
-        "is_cut": counts.counted >= agents.MAX_ENTRIES_READ,
-    }
+    return Costs(
+        org=_org_usage(totals, models, work),
+        times=times,
+        agents=by_agent,
+        before=Totals(*earlier[:4]),
+        budgets=budgets,
+        completed=counts.completed,
+        unreported=counts.unreported,
+        is_cut=counts.counted >= agents.MAX_ENTRIES_READ,
+    )
+
+
+async def export_costs(ctx: RequestContext, wanted: CostFilter) -> Sequence[Row]:
+    """Return the usage by time of every model, agent or workflow."""
+    (rows,) = await ctx.read(
+        agents.time_statement(wanted.since, wanted.until, wanted.unit, wanted.by, MAX_EXPORTED)
+    )
+    return rows

@@ -1,9 +1,8 @@
-"""Audit page with its export, and the pages of agents and their work."""
+"""Audit page with its export."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -11,15 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from waybook.app.queries.agents import (
-    AgentActivity,
-    AgentKey,
     Names,
     RowName,
     find_names,
     find_subjects,
     item_of,
-    list_agents,
-    read_agent,
 )
 from waybook.app.queries.audit import (
     RUN,
@@ -39,7 +34,6 @@ from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.html.layout import from_segment
 from waybook.transport.http.requests import file_headers
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
@@ -197,64 +191,3 @@ def _display_value(value: Json) -> tuple[str, int]:
         return "∅", 0
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text[:MAX_VALUE_LENGTH], max(0, len(text) - MAX_VALUE_LENGTH)
-
-
-_EVENT_STATUS: Final = {
-    "step_started": "in_progress",
-    "step_completed": "completed",
-    "step_failed": "failed",
-    "user_reviewed": "awaiting_input",
-}
-_COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
-_MAX_COMMENT_LENGTH: Final = 200
-_DAYS_OFFERED: Final = 7
-
-
-async def agent_list(page: PageRequest) -> Response:
-    agents, held, cursor = await list_agents(await page.context(), page.query("behind"))
-    return await page.render(
-        "agents", agents=agents, held=held, **page.list_links("behind", cursor)
-    )
-
-
-async def agent_page(page: PageRequest) -> Response:
-    name = from_segment(page.path("agent")).replace("\0", "")
-    key = AgentKey(name, page.query("session") or "")
-    text, day = page.query("day"), None
-    try:
-        day = date.fromisoformat(text) if text else None
-    except ValueError:
-        raise InvalidInput(f"“{text}” is not a day; write it like 2030-01-31") from None
-    activity = await read_agent(await page.context(), key, day, page.query("behind"))
-    # A failed step has two audit entries, one for the step and one for the plan. Show only one of
-    # these entries.
-    rows = [row for row, _ in groupby(_activity_row(entry, activity) for entry in activity.entries)]
-    recent = [activity.now.astimezone(UTC).date() - timedelta(days=n) for n in range(_DAYS_OFFERED)]
-    return await page.render(
-        "agent",
-        agent=activity.agent,
-        held=activity.held,
-        activity=activity,
-        days=[
-            (shown, [*of_day])
-            for shown, of_day in groupby(rows, key=lambda row: row["at"].astimezone(UTC).date())
-        ],
-        day=day,
-        recent=recent,
-        **page.list_links("behind", activity.next_cursor),
-    )
-
-
-def _activity_row(entry: AuditEntry, activity: AgentActivity) -> dict[str, Any]:
-    details = entry_details(entry)
-    action = details.get("action")
-    comment = next((str(details[name]) for name in _COMMENT_FIELDS if details.get(name)), "")
-    cut = len(comment) > _MAX_COMMENT_LENGTH
-    return {
-        "at": entry.at,
-        "what": entry_event(entry),
-        "status": "failed" if action == "fail_step" else _EVENT_STATUS.get(entry.event, ""),
-        "comment": f"{comment[:_MAX_COMMENT_LENGTH]}…" if cut else comment,
-        "item": item_of(entry, activity.names),
-        "subject": (entry.subject, entry.subject_id, activity.names.get(entry.subject_id)),
-    }

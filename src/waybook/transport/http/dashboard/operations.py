@@ -33,7 +33,7 @@ from waybook.app.operations.diagnostics import (
     check_webhooks,
 )
 from waybook.app.operations.settings_display import effective_settings
-from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_costs, count_deliveries
+from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
 from waybook.app.request.caller import require_scope
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
@@ -102,15 +102,6 @@ async def calls_page(page: PageRequest) -> Response:
         most=MAX_COUNTED,
         dropped=page.dispatcher.calls.dropped_of[ctx.caller.org_id],
     )
-
-
-async def cost_page(page: PageRequest) -> Response:
-    costs = await count_costs(await page.context())
-    days = costs["days"].values()
-    # The bars show the cost of each day or, if no day has a cost, the tokens of each day.
-    by_cost = any(usage.cost_micros for usage in days)
-    highest = max((usage.cost_micros if by_cost else usage.tokens for usage in days), default=0)
-    return await page.render("cost", costs=costs, by_cost=by_cost, highest=highest or 1)
 
 
 _MAX_TOKEN_DAYS: Final = 3_650

@@ -15,7 +15,9 @@ from waybook.integrations.config import read_proxies
 from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
+    agents,
     audit,
+    costs,
     inbox,
     links,
     live,
@@ -47,9 +49,11 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/runs/{run_id}/export.{ending}": outputs.export_run,
     "/dags": work_actions.workflow_list,
     "/dags/{slug:path}": work_actions.workflow_page,
-    "/agents": audit.agent_list,
-    "/agents/{agent}": audit.agent_page,
-    "/cost": operations.cost_page,
+    "/agents": agents.agent_list,
+    "/agents/{agent}": agents.agent_page,
+    "/timeline": agents.timeline_page,
+    "/cost": costs.cost_page,
+    "/cost.csv": costs.cost_export,
     "/search": overview.search_page,
     "/research/{research_id}": overview.research_page,
     "/outputs": outputs.output_list,

@@ -222,7 +222,7 @@ def _level(base: int, value: float, rise: float, name: str, look: str = "rule") 
     line = Markup('<line class="{0}" x1="0" x2="100%" y1="{1}" y2="{1}"/>').format(
         look, _n(y + 0.5)
     )
-    text = Markup('<text class="{}" x="0" y="{}">{}</text>')
+    text = Markup('<text class="of-{}" x="0" y="{}">{}</text>')
     return line + text.format(look, _n(y - 4), name.removesuffix(".00")) if name else line
 
 
