@@ -43,8 +43,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.cli.demo.environment import temporary_database
 from waybook.core.decision_context import Channel
+from waybook.core.shown import Shown
 from waybook.embedded_postgres.supervisor import attach
-from waybook.plan.model import PlanState
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import migrate
@@ -79,8 +79,8 @@ def read_by_name() -> Mapping[str, Read]:
         "list_active_plans": plans(active),
         "waybook plans --all": plans(active._replace(all=True)),
         "plans, newest first": plans(newest),
-        "stalled plans": plans(newest._replace(state=PlanState.STALLED)),
-        "plans waiting for review": plans(newest._replace(state=PlanState.AWAITING_REVIEW)),
+        "stalled plans": plans(newest._replace(state=Shown.STALLED)),
+        "plans waiting for review": plans(newest._replace(state=Shown.NEEDS_YOU)),
         "plans of one user": plans(newest._replace(creator="user-7")),
         "plan by rare name": plans(named("c4ca4238a0b923820dcc509a6f75849b")),
         "plans by common name": plans(named("region")),

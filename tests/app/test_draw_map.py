@@ -22,11 +22,11 @@ async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
         "done": 1,
         "total": 3,
         "unit": "steps",
-        "word": "executing",
+        "word": "Running",
         "parts": [
-            {"status": "completed", "word": "completed", "count": 1},
-            {"status": "in_progress", "word": "in progress", "count": 1},
-            {"status": "pending", "word": "pending", "count": 1},
+            {"status": "completed", "word": "Done", "count": 1},
+            {"status": "in_progress", "word": "Running", "count": 1},
+            {"status": "pending", "word": "Ready", "count": 1},
         ],
     }
     assert drawing["svg"].startswith("<svg ")

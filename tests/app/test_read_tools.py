@@ -11,7 +11,7 @@ STATUS_FIELDS = {
     *("planId", "name", "status", "derivedStatus", "stalled", "progress", "counts", "totalSteps"),
     *("usage", "currentStep", "activeSteps", "completedSteps", "pendingSteps", "failedSteps"),
     *("stalledSteps", "openReview", "revision", "outcome", "reason", "createdBy", "createdAt"),
-    "next",
+    *("state", "next"),
 }
 
 
@@ -112,6 +112,7 @@ async def test_list_active_plans_returns_step_counts_and_progress_of_plan(
         "planId": plan["planId"],
         "name": "Rivers",
         "status": "executing",
+        "state": "Running",
         "progress": 25,
         "counts": {"done": 1, "total": 4, "failed": 1, "inProgress": 1},
         "revision": 2,

@@ -191,7 +191,7 @@ async def test_slack_message_escapes_mentions_in_plan_name(world: OrgEnv) -> Non
         await teller.deliver()
         (request,) = other.requests
     assert verified(request) == {
-        "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is complete*\n1 of 1 steps are done.\n"
+        "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is done*\n1 of 1 steps are done.\n"
         f"http://127.0.0.1:8750/plans/{plan['planId']}"
     }
 

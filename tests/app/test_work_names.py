@@ -15,7 +15,7 @@ from waybook.app.queries.work_list import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
-from waybook.plan.model import PlanState
+from waybook.core.shown import Shown
 
 NAMES = (
     "Lakes of the north",
@@ -53,7 +53,7 @@ async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestCont
 
 
 async def plan_names(
-    ctx: RequestContext, text: str, state: PlanState | None = None, creator: str | None = None
+    ctx: RequestContext, text: str, state: Shown | None = None, creator: str | None = None
 ) -> list[str]:
     wanted = PlanFilter(order=ListOrder.CREATION, all=True, text=text, state=state, creator=creator)
     return [plan.name for plan in (await plan_summaries(ctx, wanted, limit=10)).plans]
@@ -88,8 +88,8 @@ async def test_search_by_the_middle_of_a_word_finds_only_the_newest_names(
 
 
 async def test_search_by_name_also_applies_state_and_creator_filters(ctx: RequestContext) -> None:
-    assert await plan_names(ctx, "lakes", state=PlanState.PLANNING) == ["Lakes of the north"]
-    assert await plan_names(ctx, "lakes", state=PlanState.STALLED) == []
+    assert await plan_names(ctx, "lakes", state=Shown.TODO) == ["Lakes of the north"]
+    assert await plan_names(ctx, "lakes", state=Shown.STALLED) == []
     assert await plan_names(ctx, "lakes", creator="ann") == ["Lakes of the north"]
     assert await plan_names(ctx, "lakes", creator="bob") == []
     assert await run_names(ctx, "lakes", state=OPEN) == ["Lakes of the north"]

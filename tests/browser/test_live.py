@@ -21,7 +21,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     mark, row = page.locator("#live"), page.get_by_role("row").filter(has_text="Rivers")
     await expect(mark).to_have_text("live")
     step = await agent.take(plan)
-    await expect(row).to_contain_text("executing")
+    await expect(row).to_contain_text("Running")
     await agent.submit(step)
     await expect(row).to_contain_text("1 of 3")
     await agent.plan(1, name="Lakes of the south")
@@ -30,7 +30,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     step = await agent.take(plan)
     await agent.review(step, summary="Look at this.")
     await expect(page.locator("#waiting")).to_have_text("1")
-    await expect(row).to_contain_text("awaiting review")
+    await expect(row).to_contain_text("Needs you")
 
 
 async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site) -> None:
@@ -54,7 +54,7 @@ async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site)
     await field.fill("Half a sentence")
     await field.press("Home")
     step = await agent.take(plan)
-    await expect(row).to_contain_text("executing")
+    await expect(row).to_contain_text("Running")
     await expect(field).to_be_focused()
     await page.keyboard.type("At least h")
     await expect(field).to_have_value("At least hHalf a sentence")
@@ -123,11 +123,11 @@ async def test_live_update_of_plan_page_replaces_only_changed_elements(
     received: list[str | None] = []
     page.on("response", lambda answer: received.append(answer.headers.get("waybook-version")))
     taken = await agent.take(plan)
-    await expect(page.locator("#s1")).to_contain_text("in progress")
+    await expect(page.locator("#s1")).to_contain_text("Running")
     box = page.locator(f'#map [data-step="{plan["stepIds"][0]}"]')
     await expect(box).to_have_attribute("data-status", "in_progress")
     await agent.submit(taken)
-    await expect(page.locator("#s1")).to_contain_text("completed")
+    await expect(page.locator("#s1")).to_contain_text("Done")
     await expect(box).to_have_attribute("data-status", "completed")
     # An SVG element that was inserted as HTML would have no size.
     assert await box.evaluate("box => box.getBBox().width > 0")
@@ -153,5 +153,5 @@ async def test_plan_page_keeps_typed_review_answer_while_other_steps_change(
     await field.fill("Half a sentence")
     other = await agent.call("get_next_step", planId=plan["planId"])
     assert other["status"] == "step_ready", other
-    await expect(page.locator("#s2")).to_contain_text("in progress")
+    await expect(page.locator("#s2")).to_contain_text("Running")
     await expect(field).to_have_value("Half a sentence")

@@ -165,7 +165,7 @@ async def test_time_slider_moved_by_keyboard_shows_earlier_states_of_plan(
     await slider.focus()
     await slider.press("Home")
     await expect(page.get_by_text("0 of 5 done")).to_be_visible()
-    await expect(page.locator("#then").get_by_text("planning")).to_be_visible()
+    await expect(page.locator("#then").get_by_text("Ready").first).to_be_visible()
     await slider.press("End")
     await slider.press("ArrowLeft")
     await expect(page.get_by_text("1 of 5 done")).to_be_visible()

@@ -159,8 +159,8 @@ def test_audit_as_of_command_shows_run_at_an_earlier_time(terminal: Terminal) ->
     assert "failed" in text
     assert "thesis/" in terminal.say("audit", "as-of", run_id, "2")
     terminal.call("cancel_run", runId=run_id, reason="Not needed.")
-    assert "canceled" in terminal.say("audit", "as-of", run_id, str(last + 1))
-    assert "in progress" in terminal.say("audit", "as-of", run_id, "2")
+    assert "Canceled" in terminal.say("audit", "as-of", run_id, str(last + 1))
+    assert "Running" in terminal.say("audit", "as-of", run_id, "2")
 
 
 def test_audit_verify_of_exported_file_needs_no_database(

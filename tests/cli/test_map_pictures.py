@@ -19,6 +19,7 @@ from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.app import app
 from waybook.cli.terminal.bars import cell_counts, segmented_bar
 from waybook.cli.terminal.plan_board import timeline_bar
+from waybook.core.shown import Shown
 from waybook.dag.definitions.definition import write_definition
 from waybook.plan.model import StepStatus
 
@@ -51,7 +52,7 @@ def test_map_command_draws_progress_of_run_snapshot_as_svg() -> None:
     assert statuses(drawn.stdout) == {
         "plan": "completed",
         "write": "in_progress",
-        "antithesis-work": "not_started",
+        "antithesis-work": "pending",
     }
     assert ">1/1</text>" in drawn.stdout
     assert ">2 jobs</text>" in drawn.stdout
@@ -77,7 +78,7 @@ def test_map_command_draws_valid_part_of_invalid_snapshot() -> None:
     drawn = run("map", "-", "--svg", "-", typed=broken)
     assert drawn.exit_code == 0
     assert statuses(drawn.stdout).keys() == {"plan", "write", "antithesis-work"}
-    assert ">unknown</text>" in drawn.stdout
+    assert ">Unknown</text>" in drawn.stdout
 
 
 def test_map_command_writes_no_svg_file_for_invalid_workflow(tmp_path: Path) -> None:
@@ -103,10 +104,10 @@ def test_map_command_with_unwritable_svg_path_is_a_usage_error(where: str) -> No
 def test_status_command_draws_plan_progress_as_svg(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Rivers & lakes")
     svg = terminal.say("status", plan_id, "--svg", "-")
-    assert list(statuses(svg).values()) == ["awaiting_input", "pending", "pending"]
-    assert "Part 1: awaiting input, step 1" in svg
+    assert list(statuses(svg).values()) == ["awaiting_input", "blocked", "blocked"]
+    assert "Part 1: Needs you, step 1" in svg
     listed = terminal.say("status", plan_id, "--markdown", "-")
-    assert listed.startswith("# Rivers \\& lakes\n\n1. Part 1 — ! awaiting input, step 1\n")
+    assert listed.startswith("# Rivers \\& lakes\n\n1. Part 1 — ! Needs you, step 1\n")
 
 
 def test_run_command_draws_run_progress_as_svg(terminal: Terminal, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_run_command_draws_run_progress_as_svg(terminal: Terminal, tmp_path: Pat
     svg = target.read_text("utf-8")
     status_by_step = statuses(svg)
     assert len(status_by_step) == 33
-    assert set(status_by_step.values()) == {"completed", "failed", "in_progress", "not_started"}
+    assert set(status_by_step.values()) == {"completed", "in_progress", "pending"}
     assert "“" in svg
 
 
@@ -124,24 +125,25 @@ def test_run_command_draws_run_progress_as_svg(terminal: Terminal, tmp_path: Pat
 
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-COUNTS = st.dictionaries(st.sampled_from(StepStatus), st.integers(0, 300))
+COUNTS = st.dictionaries(st.sampled_from(Shown), st.integers(0, 300))
 
 
 def minutes(number: float) -> datetime:
     return NOON + timedelta(minutes=number)
 
 
-@given(COUNTS, st.integers(6, 200))
-def test_progress_bar_has_the_requested_width(counts: dict[StepStatus, int], width: int) -> None:
+@given(COUNTS, st.integers(7, 200))
+def test_progress_bar_has_the_requested_width(counts: dict[Shown, int], width: int) -> None:
     assert segmented_bar(counts, width).cell_len == width
 
 
-@given(COUNTS, st.integers(6, 200))
+@given(COUNTS, st.integers(7, 200))
 def test_progress_bar_shows_every_status_in_at_least_one_cell(
-    counts: dict[StepStatus, int], width: int
+    counts: dict[Shown, int], width: int
 ) -> None:
     cells = cell_counts(counts, width)
-    assert all(cells[status] >= 1 for status, count in counts.items() if count)
+    drawn = {state if state in cells else Shown.TODO for state, count in counts.items() if count}
+    assert all(cells[state] >= 1 for state in drawn)
 
 
 def test_terminal_timeline_separates_work_from_waiting_for_review() -> None:

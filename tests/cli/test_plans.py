@@ -54,7 +54,7 @@ def test_plans_command_output_fits_terminal_width(
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
     assert long_plan[:8] in output
     assert "20 of 60, 1 failed" in output
-    assert "◐ executing" in output
+    assert "◐ Running" in output
 
 
 def test_every_command_shows_a_canceled_plan_as_canceled(terminal: Terminal) -> None:
@@ -66,7 +66,7 @@ def test_every_command_shows_a_canceled_plan_as_canceled(terminal: Terminal) -> 
     assert terminal.json_output("status", plan_id)["outcome"] == "canceled"
     for command in ("status PLAN", "watch PLAN --once", "audit as-of PLAN 2", "export PLAN"):
         shown = terminal.say(*command.replace("PLAN", plan_id).split())
-        assert "canceled" in shown, command
+        assert "Canceled" in shown, command
         assert "failed" not in shown, command
 
 
@@ -82,7 +82,7 @@ def test_watch_command_output_fits_terminal_size(
 def test_watch_command_shows_progress_and_current_step(terminal: Terminal, long_plan: str) -> None:
     shown = terminal.say("watch", long_plan, "--once", columns=120)
     assert "20 of 60 done" in shown
-    assert "✓ 20 completed   ✗ 1 failed   ◐ 1 in progress   · 38 pending" in shown
+    assert "✓ 20 done   ✗ 1 failed   ◐ 1 running   · 38 ready" in shown
     assert "Part 22" in shown
     assert "ann" in shown
     assert "above" in shown
@@ -93,7 +93,7 @@ def test_watch_command_shows_stall_without_writing_audit_entry(terminal: Termina
     plan_id = terminal.plan("Silent", ago=timedelta(hours=3))
     terminal.take(plan_id, ago=timedelta(hours=2))
     shown = terminal.say("watch", plan_id, "--once")
-    assert "▲ stalled" in shown
+    assert "▲ Stalled" in shown
     assert "step 1 has been silent for 2 h" in shown
     newest = max(terminal.json_output("audit", "list", plan_id), key=lambda entry: entry["seq"])
     assert newest["event"] == "step_started"
@@ -146,7 +146,7 @@ def test_watch_command_shows_current_step_after_an_early_failure(terminal: Termi
 
     terminal.inside(work)
     shown = terminal.say("watch", plan_id, "--once")
-    assert re.search(r"42 Part 42 +◐ in progress", shown), shown
+    assert re.search(r"42 Part 42 +◐ Running", shown), shown
     assert "✗ failed" not in shown, "the failed step is above the window"
     assert "1 failed" in shown
 

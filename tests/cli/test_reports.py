@@ -152,9 +152,9 @@ def test_report_command_shows_progress_of_stages_at_terminal() -> None:
     shown = run("report", "-", typed=SNAPSHOT).stdout
     assert "0 of 2 stages completed, 0 %" in shown
     assert "1 of 2 steps, 50 %, 0 of 4 documents" in shown
-    assert "✓ completed" in shown
-    assert "◐ in progress" in shown
-    assert "· not started" in shown
+    assert "✓ Done" in shown
+    assert "◐ Running" in shown
+    assert "· To do" in shown
     assert "▲ step 'write': 1 job in the unknown status 'paused'" in shown
 
 

@@ -21,7 +21,7 @@ from waybook.app.queries.work_list import (
     runs_statement,
 )
 from waybook.core.decision_context import Holder
-from waybook.plan.model import PlanState
+from waybook.core.shown import Shown
 from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
@@ -160,7 +160,7 @@ def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
         PlanFilter(order=ListOrder.CREATION),
         PlanFilter(order=ListOrder.CREATION, all=True),
         PlanFilter(order=ListOrder.CREATION, creator="ann"),
-        PlanFilter(order=ListOrder.CREATION, state=PlanState.STALLED),
+        PlanFilter(order=ListOrder.CREATION, state=Shown.STALLED),
     ],
 )
 def test_plan_list_query_reads_page_from_index_without_sorting(
@@ -228,7 +228,11 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
 def test_plans_in_rare_status_are_counted_by_index(full: ServerDatabase, name: str) -> None:
     """All plans have the status `executing`, so the query must not read them to count others."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
-    filters = [node["Filter"] for node in nodes(query_plan) if "Filter" in node]
+    filters = [
+        node["Filter"]
+        for node in nodes(query_plan)
+        if "Filter" in node and node.get("Relation Name") != "plan_step"
+    ]
     assert [text for text in filters if "status" in text and "'executing'" not in text] == []
     assert any("'planning'" in text for text in conditions(query_plan, "plan_status"))
 

@@ -6,8 +6,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from waybook.core.shown import NO_STATUS, Shown
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
+from waybook.dag.diagram.status_marks import Annotation, Annotations
 
 Edges = Sequence[tuple[str, str]]
 
@@ -82,7 +83,7 @@ def sketches(draw: st.DrawFn) -> Diagram:
 def annotations(sketch: Diagram) -> st.SearchStrategy[Annotations]:
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
     mark = st.builds(
-        Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])
+        Annotation, st.sampled_from([*Shown, NO_STATUS, "strange"]), st.sampled_from(["", "3/9"])
     )
     return st.builds(
         lambda steps: Annotations(steps=steps), st.dictionaries(st.sampled_from(places), mark)

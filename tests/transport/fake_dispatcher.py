@@ -34,7 +34,13 @@ from waybook.transport.mcp.server import build_server
 CALLER = Caller(org_id=UUID(int=1), user="ann", channel=Channel.MCP)
 
 PLANS = [
-    {"planId": f"plan-{number}", "name": f"Plan {number}", "status": "executing", "progress": 40}
+    {
+        "planId": f"plan-{number}",
+        "name": f"Plan {number}",
+        "status": "executing",
+        "state": "Running",
+        "progress": 40,
+    }
     for number in (1, 2)
 ]
 SKILLS = [

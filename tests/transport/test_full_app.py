@@ -84,7 +84,7 @@ async def test_mcp_client_creates_and_completes_a_plan(address: str, era: Era) -
         listed = {
             found.uri: found.description for found in (await client.list_resources()).resources
         }
-        assert listed[f"waybook://plans/{plan['planId']}"] == "planning, 0 % done"
+        assert listed[f"waybook://plans/{plan['planId']}"] == "Ready, 0 % done"
         read = await client.read_resource(f"waybook://plans/{plan['planId']}")
         assert "Why are there two tides a day?" in read.model_dump_json()
         step = (

@@ -98,8 +98,7 @@ async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
     trouble = await read_section(browser, "trouble")
     assert "No heartbeat from ann for 40 min on step 1 (Look up a)" in trouble
     assert (
-        "executing plan Lakes Failed: step 1 (Step 0), held by ann: The archive is closed."
-        in trouble
+        "Ready plan Lakes Failed: step 1 (Step 0), held by ann: The archive is closed." in trouble
     )
     assert "Job failed: " in trouble
     assert ", held by ann): The source is gone." in trouble

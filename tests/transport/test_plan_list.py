@@ -135,9 +135,9 @@ async def test_status_counts_of_the_plan_list_ignore_the_filter(
     text = re.sub(r"<svg.*?</svg>|<span[^>]*>|</span>", "", (await browser.get("/plans?q=x")).text)
     assert "open <b>3</b>" in text
     assert "all <b>4</b>" in text
-    assert "planning <b>3</b>" in text
-    assert "completed <b>1</b>" in text
-    assert "stalled <b>" not in text
+    assert "To do <b>3</b>" in text
+    assert "Done <b>1</b>" in text
+    assert "Stalled <b>" not in text
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_plan_markdown_export_has_sections_in_order(
     parts = (
         '# Rivers "of" &lt;the> north/',
         "> Which river is longest?",
-        "**completed**, 3 of 3 steps done",
+        "**Done**, 3 of 3 steps done",
         "### 1. Look up 1.",
         "**Result** (confidence 0.5):",
         "````json",
@@ -291,7 +291,7 @@ async def test_time_slider_shows_the_state_after_every_audit_entry(
     done = [int(re.search(r"(\d) of (\d) done", text)[1]) for text in pages]  # type: ignore[index]  # is there
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 1)
-    assert "planning" in pages[0]
+    assert "Ready" in pages[0]
     assert "night" in pages[1]
     assert "One more." not in pages[2]
     assert "removed later" in pages[2]

@@ -26,8 +26,8 @@ async def test_plan_page_shows_progress_and_usage(
     page = visible_text(await shown(browser, plan))
     assert "Rivers &lt;of&gt; the north" in page
     assert "1 of 3 done" in page
-    assert "1 in progress" in page
-    assert "1 pending" in page
+    assert "1 running" in page
+    assert "1 ready" in page
     assert "ann (night)" in page
     assert "Tokens 1,200 1,200 in, 0 out" in page
     assert "Cost $0.50 from 1 result" in page

@@ -80,7 +80,8 @@ async def test_run_progress_api_returns_report_and_usage(
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert list(reply.json()) == [
-        *("dagProgress", "stages", "warnings", "status", "awaitingFeedback", "progress", "usage")
+        *("dagProgress", "stages", "warnings", "status", "state", "awaitingFeedback", "progress"),
+        "usage",
     ]
     report = await agent.progress(run, detail=True)
     assert reply.json() == {name: value for name, value in report.items() if name != "next"}

@@ -44,8 +44,8 @@ async def test_list_of_resources_shows_status_and_progress_of_active_plans(era: 
     assert [
         (resource.uri, resource.title, resource.description) for resource in listed.resources
     ] == [
-        ("waybook://plans/plan-1", "Plan 1", "executing, 40 % done"),
-        ("waybook://plans/plan-2", "Plan 2", "executing, 40 % done"),
+        ("waybook://plans/plan-1", "Plan 1", "Running, 40 % done"),
+        ("waybook://plans/plan-2", "Plan 2", "Running, 40 % done"),
     ]
 
 
@@ -181,10 +181,10 @@ async def test_resources_of_profile_all_list_open_runs_before_plans(era: Era) ->
     async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
-        ("waybook://runs/run-1/progress", "dialectic, antithesis in progress, 5 steps done"),
+        ("waybook://runs/run-1/progress", "dialectic, antithesis running, 5 steps done"),
         ("waybook://runs/run-2/progress", "dialectic, thesis awaits feedback, 5 steps done"),
-        ("waybook://plans/plan-1", "executing, 40 % done"),
-        ("waybook://plans/plan-2", "executing, 40 % done"),
+        ("waybook://plans/plan-1", "Running, 40 % done"),
+        ("waybook://plans/plan-2", "Running, 40 % done"),
         ("waybook://schema/workflow", "JSON schema of a workflow definition."),
     ]
 

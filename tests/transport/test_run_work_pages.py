@@ -61,7 +61,7 @@ async def test_retry_form_on_a_step_page_retries_only_the_jobs_of_the_step(
     assert sent.headers["location"] == f"{step_path(run, first)}?done=retry"
     after = main_text(await browser.get(sent.headers["location"]))
     assert "can be claimed again" in after
-    assert "The source is gone. pending" in after
+    assert "The source is gone. Ready" in after
     assert "no reason given" not in after
     assert "Retry failed jobs" not in after
     assert "The quota is used up." in main_text(await browser.get(step_path(run, second)))
@@ -320,7 +320,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     assert sorted(await listed("")) == ["a", "a", "b", "c"], "one job renders the document"
     assert await listed("model=b") == ["b"]
     assert await listed("state=failed") == ["b"]
-    assert await listed("state=open&stage=work") == ["c"]
+    assert await listed("state=pending&stage=work") == ["c"]
     assert await listed("stage=nowhere") == []
     page = await browser.get(path)
     assert len(re.findall(r"<rect [^>]*data-status=\"(?:completed|failed)\"", page.text)) == 2

@@ -7,6 +7,7 @@ from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from waybook.core.hidden_characters import without_escapes
+from waybook.core.shown import FINISHED, word_of
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 from waybook.plan.model import StepType
 
@@ -58,7 +59,8 @@ _REPORT_STEP: Final = re.compile(r"### \d{1,6}\. .*")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
 #: Maximum length of a line. A longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
-_DONE_LABELS: Final = frozenset({"completed", "skipped"})
+#: States of a report; reports of earlier versions have the stored status.
+_DONE_LABELS: Final = frozenset({*FINISHED, *map(word_of, FINISHED)})
 
 
 class Line(NamedTuple):

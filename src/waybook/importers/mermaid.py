@@ -40,7 +40,7 @@ _LABEL: Final = re.compile(r"label\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]+)")
 _CLASS: Final = re.compile(r":::[\w-]+")
 _ENTITY: Final = re.compile(r"#(\w+);")
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
+_STATUS_NOTE: Final = re.compile(r"\S+ [A-Za-z ]+, step \d+")
 
 
 #: First of the surrogate characters, which cannot be stored.

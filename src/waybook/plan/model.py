@@ -77,7 +77,6 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
 #: Statuses in which a plan can be modified. A stalled plan is first resumed.
 MODIFIABLE = frozenset({P.PLANNING, P.EXECUTING, P.STALLED})
-OPEN_STATES = frozenset(PlanState) - {*CLOSED_PLAN, PlanState.CANCELED}
 #: Statuses of steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})

@@ -22,7 +22,11 @@ from waybook.plan.model import (
 
 
 def first_ready(plan: Plan) -> Step | None:
-    """Return the first pending step that can be claimed."""
+    return next(ready_steps(plan), None)
+
+
+def ready_steps(plan: Plan) -> Iterator[Step]:
+    """Yield the pending steps that can be claimed."""
     ended = {step.id for step in plan.steps if step.status in TERMINAL_STEP}
     is_open_before = False
     for step in plan.steps:
@@ -31,9 +35,8 @@ def first_ready(plan: Plan) -> Step | None:
         is_free = ended.issuperset(step.depends_on)
         has_turn = bool(step.depends_on) or not (plan.sequential and is_open_before)
         if step.status is StepStatus.PENDING and is_free and has_turn:
-            return step
+            yield step
         is_open_before |= is_free or step.status is not StepStatus.PENDING
-    return None
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:

@@ -147,6 +147,11 @@ class StepRun(NamedTuple):
     def id(self) -> str:
         return step_id(self.stage, self.key)
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether the step has jobs that are not finished."""
+        return self.closed_at is None and self.total > self.done + self.failed
+
     def as_row(self) -> dict[str, Json]:
         return _row(self, "stage", "key")
 

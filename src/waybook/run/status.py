@@ -9,6 +9,7 @@ from waybook.core.events import (
     NotificationKind,
     shorten,
 )
+from waybook.core.shown import Shown, shown_group
 from waybook.dag.model import RunState
 from waybook.dag.progress.report import AvailableDocument, StageEvidence
 from waybook.dag.progress.structure import Evidence
@@ -25,6 +26,12 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
         return RunState.FAILED
     waits = awaiting_feedback(run, compiled_dag) is not None
     return RunState.AWAITING_FEEDBACK if waits else RunState.IN_PROGRESS
+
+
+def state_of_run(run: Run, compiled_dag: CompiledDag) -> Shown:
+    """Return the state that people see."""
+    goes_on = any(step.is_open for step in run.steps.values())
+    return shown_group(run_state(run, compiled_dag), goes_on=goes_on)
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:

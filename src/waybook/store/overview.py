@@ -34,7 +34,8 @@ SQL = load(
     "overview",
     work_waiting="kind id name since is_overdue summary step_order dag_slug dag_version stages",
     work_in_trouble=(
-        "kind id name status revision updated_at fail_reason steps last_change failures kinds"
+        "kind id name status revision updated_at fail_reason steps last_change failures goes_on "
+        "kinds"
     ),
     work_running=(
         "kind id name status dag_slug dag_version updated_at statuses active_steps holders "

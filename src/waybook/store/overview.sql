@@ -39,8 +39,8 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
 -- with permanently failed jobs. Only a limited number of the newest of each kind is read. A plan
 -- has its failed steps and, if it is stalled, the step that has been inactive longest. A run has
 -- its stages with failed jobs, each with the job that failed last. Each row also has one letter of
--- `TroubleKind` for each plan and run found. With `offset 0`, each plan and run is looked up by its
--- id.
+-- `TroubleKind` for each plan and run found, and says whether work on it goes on: an agent holds a
+-- step, or jobs are not finished. With `offset 0`, each plan and run is looked up by its id.
 select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
        left(w.fail_reason, %(wide)s) as fail_reason,
        case when w.kind = 'plan'
@@ -85,6 +85,10 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
                              and j.job_type <> 'RENDER'
                            order by j.stage_slug, j.completed_at desc, j.id) j)
        end as failures,
+       case when w.kind = 'plan' then (select :plan_is_held from (values (w.id)) as p (id))
+            else exists (select from stage_step s
+                          where s.org_id = :org and s.run_id = w.id and :jobs_go_on)
+       end as goes_on,
        w.kinds
   from (select w.*, string_agg(w.initial, '') over () as kinds
           from ((select 'plan' as kind, 's' as initial, p.id, p.name, p.status, p.revision,

@@ -105,15 +105,20 @@ job j
    and j.job_type <> 'RENDER'
  order by j.started_at, j.id;
 
+-- name: jobs_go_on
+-- True if a step has jobs that are not finished, as `StepRun.is_open`.
+s.closed_at is null and s.total > s.done + s.failed;
+
 -- name: stages_of_run
--- Stages of a run in the order of their start, each with its numbers of closed and failed steps and
--- its models.
+-- Stages of a run in the order of their start, each with its numbers of closed and failed steps, its
+-- models, and whether jobs of it are not finished.
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
-                                  g.feedback is not null, s.closed, s.failed, g.models)
+                                  g.feedback is not null, s.closed, s.failed, g.models, s.goes_on)
                  order by g.started_at, g.stage_slug)
    from stage_run g
   cross join lateral (select count(*) filter (where s.closed_at is not null) as closed,
-                             count(*) filter (where s.failed > 0 and s.closed_at is null) as failed
+                             count(*) filter (where s.failed > 0 and s.closed_at is null) as failed,
+                             coalesce(bool_or(:jobs_go_on), false) as goes_on
                         from stage_step s
                        where s.org_id = :org
                          and s.run_id = g.run_id and s.stage_slug = g.stage_slug) s
@@ -151,7 +156,8 @@ run r
 :run_is_asked_for;
 
 -- name: run_is_asked_for
--- Join and conditions for the runs that match the filters of a list.
+-- Join and conditions for the runs that match the filters of a list. The states are those that
+-- people see, as `state_of_run`.
 join run_brief b on b.org_id = :org and b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
@@ -159,12 +165,15 @@ cross join lateral (
                   when exists (select from stage_step s
                                 where s.org_id = :org
                                   and s.run_id = r.id and s.failed > 0 and s.closed_at is null)
+                   and not exists (select from stage_step s
+                                    where s.org_id = :org
+                                      and s.run_id = r.id and :jobs_go_on)
                   then 'failed'
                   when exists (select from stage_run g
                                 where g.org_id = :org
                                   and g.run_id = r.id and g.completed_at is null)
                   then 'in_progress'
-                  else 'awaiting_feedback' end as state) w
+                  else 'awaiting_input' end as state) w
 where r.org_id = :org
   and r.id < %(before)s::text
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
@@ -242,7 +251,8 @@ string_agg(left(s.status, 1), '');
         coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
                  min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
         min(greatest(s.in_progress_since, s.last_seen_at))
-          filter (where s.status = 'in_progress') as inactive_since
+          filter (where s.status = 'in_progress') as inactive_since,
+        count(*) filter (where s.status = 'in_progress' and s.held_by is not null) as held
    from plan_step s
   where s.org_id = :org and s.plan_id = p.id);
 
@@ -261,7 +271,7 @@ case when c.current_order is not null
              from plan_step s
             where s.org_id = :org and s.plan_id = p.id and s.step_order = c.current_order)
 end as current_step,
-case when p.status = 'stalled' then c.inactive_since end as inactive_since;
+case when p.status = 'stalled' then c.inactive_since end as inactive_since, c.held;
 
 -- name: row_of_output
 a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
@@ -288,8 +298,21 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 case when p.canceled then 'canceled' else p.status end;
 
 -- name: status_of_asked_state
--- The stored status of plans in the requested state. Canceled plans are stored as failed.
-case when %(state)s::text = 'canceled' then 'failed' else %(state)s::text end;
+-- The stored status of plans in the requested state. Canceled plans are stored as failed. Plans to
+-- do have several statuses.
+case %(state)s::text when 'canceled' then 'failed'
+                     when 'awaiting_input' then 'awaiting_review'
+                     when 'in_progress' then 'executing'
+                     else %(state)s::text end;
+
+-- name: plan_is_held
+-- True if an agent holds a step of the plan.
+exists (select
+          from plan_step s
+         where s.org_id = :org
+           and s.plan_id = p.id
+           and s.status = 'in_progress'
+           and s.held_by is not null);
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.
@@ -346,7 +369,11 @@ case when %(state)s::text is null and %(creator)s::text is null then %(most)s::b
 -- condition on `state_of_plan`.
 (%(state)s::text is null
  or p.status = :status_of_asked_state
- and (p.canceled is null) <> (%(state)s::text = 'canceled'))
+ and (p.canceled is null) <> (%(state)s::text = 'canceled')
+ and (%(state)s::text not in ('in_progress', 'stalled') or :plan_is_held)
+ or %(state)s::text = 'pending'
+ and p.status in ('planning', 'executing', 'stalled')
+ and not :plan_is_held)
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
@@ -359,7 +386,7 @@ strpos(lower(p.name), lower(%(text)s::text)) > 0;
 r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
 s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
 r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
-:state_of_plan as plan_state;
+:state_of_plan as plan_state, :plan_is_held as plan_is_held;
 
 -- name: review_with_its_step
 review r

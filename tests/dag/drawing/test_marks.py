@@ -25,15 +25,15 @@ SNAPSHOT = make_snapshot(
 def test_drawn_step_shows_number_of_done_or_expected_jobs() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.step("thesis", "plan") == Annotation("failed", "1/2")
-    assert marks.step("thesis", "write") == Annotation("not_started", "2 jobs")
-    assert marks.step("antithesis", "antithesis-work") == Annotation("not_started", "2 jobs")
-    assert marks.step("nowhere", "else") == Annotation("not_started")
+    assert marks.step("thesis", "write") == Annotation("pending", "2 jobs")
+    assert marks.step("antithesis", "antithesis-work") == Annotation("pending", "2 jobs")
+    assert marks.step("nowhere", "else") == Annotation("pending")
 
 
 def test_drawn_stage_shows_how_many_steps_and_documents_are_done() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.stage("thesis") == Annotation("failed", "0 of 2 steps, 0 of 4 documents")
-    assert marks.stage("antithesis") == Annotation("not_started")
+    assert marks.stage("antithesis") == Annotation("pending")
 
 
 def test_stage_with_a_cycle_is_drawn_with_unknown_status() -> None:

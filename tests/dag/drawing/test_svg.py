@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagrams import annotations, dense_diagram, make_chain_of, make_diagram, make_lane, sketches
+from waybook.core.shown import LOOKS, NO_STATUS, TO_DO, Shown
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, text_width
 from waybook.dag.diagram.routing import compute_layout
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
+from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.dag.diagram.svg import render_svg, style_sheet
-from waybook.dag.model import ProgressStatus
-from waybook.plan.model import StepStatus
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -28,7 +27,6 @@ ATTRIBUTES = {
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
 #: Statuses that a step or stage can have on a map.
-ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 
 
@@ -82,8 +80,8 @@ def steps_in(root: ET.Element) -> list[ET.Element]:
     return [element for element in root.iter() if element.get("class") == "step"]
 
 
-@pytest.mark.parametrize("status", [*StepStatus, *ProgressStatus, "stalled"])
-def test_svg_shows_every_status_as_icon_and_label(status: str) -> None:
+@pytest.mark.parametrize("status", Shown)
+def test_svg_shows_every_state_as_icon_and_word(status: Shown) -> None:
     sketch = make_chain_of(1)
     root = parsed(
         render_svg(
@@ -95,19 +93,19 @@ def test_svg_shows_every_status_as_icon_and_label(status: str) -> None:
     assert step.attrib["data-status"] == status
     assert [element.text for element in step.iter(f"{SVG}text")] == [
         "step-1",
-        STATUS_SYMBOLS[status].label,
+        LOOKS[status].word,
         "3/9",
     ]
     (icon,) = [element for element in step if element.get("class") == "icon"]
-    assert icon.attrib["d"].endswith(STATUS_SYMBOLS[status].icon)
-    assert step[0].text == f"step-1: {STATUS_SYMBOLS[status].label}, 3/9"
+    assert icon.attrib["d"].endswith(LOOKS[status].icon)
+    assert step[0].text == f"step-1: {LOOKS[status].word}, 3/9"
 
 
-def test_status_symbols_are_distinct_except_not_started_and_pending() -> None:
-    looks = [STATUS_SYMBOLS[status] for status in ON_A_MAP - {"not_started"}]
+def test_symbols_of_states_are_distinct_except_those_to_do() -> None:
+    looks = [look for state, look in LOOKS.items() if state not in TO_DO - {Shown.TODO}]
     assert set(Counter(look.icon for look in looks).values()) == {1}
     assert set(Counter(look.symbol for look in looks).values()) == {1}
-    assert STATUS_SYMBOLS["not_started"].icon == STATUS_SYMBOLS["pending"].icon
+    assert {LOOKS[state].icon for state in TO_DO} == {LOOKS[Shown.TODO].icon}
 
 
 def test_svg_style_sheet_has_a_color_rule_for_every_status() -> None:
@@ -115,7 +113,7 @@ def test_svg_style_sheet_has_a_color_rule_for_every_status() -> None:
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     for part in (light, dark):
         colored = set(re.findall(r"\[data-status=(\w+)\]\{color:", part))
-        assert colored == ON_A_MAP - {"pending", "not_started"}
+        assert colored == {*Shown} - TO_DO - {Shown.CANCELED, Shown.UNKNOWN}
         assert "[data-status]{color:" in part
     assert len(style.encode()) < 4_000
     assert "/*" not in style
@@ -128,7 +126,7 @@ def test_svg_map_of_400_steps_has_legend_with_status_counts() -> None:
     (legend,) = [element for element in root if element.get("class") == "legend"]
     assert [element.text for element in legend.iter(f"{SVG}text")] == [
         "1 failed",
-        "399 not started",
+        "399 to do",
     ]
 
 
@@ -142,20 +140,20 @@ def test_svg_box_of_several_steps_shows_share_of_each_status() -> None:
     root = parsed(render_svg(compute_layout(sketch), Annotations(steps=annotations)))
     stack = steps_in(root)[1]
     assert (stack.attrib["data-steps"], stack.attrib["data-status"]) == ("10", "in_progress")
-    assert stack[0].text == "10 \N{MULTIPLICATION SIGN} w0: in progress, 5/10"
+    assert stack[0].text == "10 \N{MULTIPLICATION SIGN} w0: Running, 5/10"
     parts = {
         p.attrib["data-status"]: int(p.attrib["width"])
         for p in stack.iter(f"{SVG}rect")
         if p.get("class") == "part"
     }
-    assert list(parts) == ["completed", "in_progress", "not_started"]
+    assert list(parts) == ["completed", "in_progress", "pending"]
     assert parts["completed"] == 84
 
 
 def test_svg_of_a_map_without_progress_shows_no_status() -> None:
     lanes = make_lane("abc", [("a", "b")], slug="one"), make_lane("d", slug="two")
     root = parsed(render_svg(compute_layout(make_diagram(*lanes))))
-    assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "not_started"}
+    assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "pending"}
     assert [element for element in root.iter(f"{SVG}path") if element.get("class") == "icon"] == []
     assert [element for element in root.iter(f"{SVG}text") if element.get("class") == "word"] == []
     assert {element.text for element in root.iter(f"{SVG}title")} >= set("abcd")
@@ -169,7 +167,7 @@ def test_accessible_label_of_svg_contains_step_counts_by_status() -> None:
         }
     )
     root = parsed(render_svg(compute_layout(make_chain_of(3)), marks))
-    label = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
+    label = "Rivers: 1 of 3 steps done, 1 failed, 1 to do"
     assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", label, label)
     assert (
         parsed(render_svg(compute_layout(make_chain_of(3)))).attrib["aria-label"]
@@ -194,7 +192,7 @@ def test_svg_contains_a_style_element_only_with_argument_styled() -> None:
     assert "style=" not in render_svg(layout, styled=True)
 
 
-@given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
+@given(NAMES, st.sampled_from([*Shown, NO_STATUS]), NAMES)
 def test_svg_stage_headings_fit_the_frame_of_the_stage(name: str, status: str, note: str) -> None:
     layout = compute_layout(make_diagram(make_lane("a", slug="x", name=name or "x")))
     marks = Annotations(stages={"x": Annotation(status, note)})

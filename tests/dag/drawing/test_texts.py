@@ -55,8 +55,8 @@ def test_mermaid_renders_stages_steps_and_edges() -> None:
         "flowchart LR",
         '  subgraph s0["Thesis"]',
         "    direction LR",
-        '    n0_0["a<br/>✓ completed, 3/3"]',
-        '    n0_1["b<br/>· not started"]',
+        '    n0_0["a<br/>✓ Done, 3/3"]',
+        '    n0_1["b<br/>· To do"]',
         "    n0_0 --> n0_1",
         "  end",
         '  subgraph s1["Antithesis"]',
@@ -68,13 +68,13 @@ def test_mermaid_renders_stages_steps_and_edges() -> None:
 def test_markdown_outline_renders_stages_and_steps_with_status() -> None:
     assert markdown_outline(SKETCH, MARKS) == (
         "# Rivers\n\n"
-        "## Thesis — ◐ in progress, 1 of 2 steps\n\n"
-        "1. a — ✓ completed, 3/3\n"
-        "2. b — · not started\n\n"
-        "## Antithesis — · not started\n\n"
-        "1. c — · not started\n"
-        "2. d — ✗ failed\n"
-        "3. e — · not started; after 1, 2\n"
+        "## Thesis — ◐ Running, 1 of 2 steps\n\n"
+        "1. a — ✓ Done, 3/3\n"
+        "2. b — · To do\n\n"
+        "## Antithesis — · To do\n\n"
+        "1. c — · To do\n"
+        "2. d — ✗ Failed\n"
+        "3. e — · To do; after 1, 2\n"
     )
 
 

@@ -35,10 +35,7 @@ AFTER_LOOP: Final = {
 
 
 def plan_drawing(board: PlanDetail, lane: Lane | None = None) -> Drawing:
-    """Return the diagram of a plan, or of its steps in `lane`.
-
-    Steps without a recent heartbeat appear as stalled.
-    """
+    """Return the diagram of a plan, or of its steps in `lane`."""
     plan, lane = board.plan, lane or plan_lane(board.plan)
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
@@ -46,7 +43,7 @@ def plan_drawing(board: PlanDetail, lane: Lane | None = None) -> Drawing:
     branching = {condition.step_id for condition in plan.conditions}
     marks = {
         (STAGE, str(step.id)): Annotation(
-            "stalled" if step.id in board.stalled_ids else str(step.status),
+            board.states[step.id],
             f"{BRANCH_MARK} step {step.order}" if step.id in branching else f"step {step.order}",
         )
         for step in steps
@@ -114,5 +111,7 @@ def run_drawing(board: RunDetail) -> Drawing:
             board.report,
             expected=board.expected,
             captions={slug: f"“{' '.join(text.split())}”" for slug, text in feedback.items()},
+            is_over=board.run.canceled_at is not None,
+            awaiting=board.awaiting,
         ),
     )

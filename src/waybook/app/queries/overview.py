@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
+from waybook.core.shown import Shown, shown_group, shown_plan
 from waybook.dag.model import RunState
 from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
@@ -64,6 +65,10 @@ class TroubledPlan(NamedTuple):
     stalled_step: BlockedStep | None
 
     @property
+    def shown(self) -> Shown:
+        return shown_plan(self.status, is_held=self.row.goes_on)
+
+    @property
     def is_open(self) -> bool:
         return self.status not in CLOSED_PLAN
 
@@ -75,8 +80,8 @@ class TroubledPlan(NamedTuple):
         reasons, step, failed = [], self.stalled_step, self.failed_steps
         if step and step.inactive_since:
             gap = format_duration(self.now - datetime.fromisoformat(step.inactive_since))
-            who = step.holder or "the holder"
-            reasons.append(f"No heartbeat from {who} for {gap} on step {step.label}")
+            silence = f"No heartbeat from {step.holder}" if step.holder else "No agent"
+            reasons.append(f"{silence} for {gap} on step {step.label}")
         if failed:
             last = failed[-1]
             first = f"{len(failed)} steps failed, last step" if len(failed) > 1 else "Failed: step"
@@ -121,8 +126,8 @@ class TroubledRun(NamedTuple):
     failures: Sequence[RunFailure]
 
     @property
-    def status(self) -> RunState:
-        return RunState.FAILED
+    def shown(self) -> Shown:
+        return shown_group(RunState.FAILED, goes_on=self.row.goes_on)
 
     @property
     def is_open(self) -> bool:
@@ -145,6 +150,13 @@ class RunningWork(NamedTuple):
     holders: Sequence[str] = ()
     stage_name: str | None = None
     steps_total: int = 0
+
+    @property
+    def shown(self) -> Shown:
+        if self.progress is None:
+            return Shown.RUNNING
+        is_held, has_steps = bool(self.holders), self.progress.total > 0
+        return shown_plan(self.row.status, is_held=is_held, has_steps=has_steps)
 
 
 class SectionTotal(NamedTuple):
@@ -196,7 +208,7 @@ async def read_overview(
     finished_work = []
     for row in finished:
         note = f"{_by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
-        status = "canceled" if row.canceled else "completed"
+        status = Shown.CANCELED if row.canceled else Shown.DONE
         progress = _progress(row.statuses)
         finished_work.append({"row": row, "progress": progress, "status": status, "note": note})
     return Overview(

@@ -27,13 +27,14 @@ from waybook.core.changes import Row, Rows
 from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden, inert
 from waybook.core.ids import id_or_nil
-from waybook.dag.diagram.status_marks import symbol_for
+from waybook.core.shown import Shown, look_of, word_of
 from waybook.dag.diagram.svg import export_drawing
 from waybook.dag.model import DrawingFormat
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty, rfc3339
-from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, plan_state
+from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, StepId, StepStatus
 from waybook.plan.ordering import added_reference
+from waybook.plan.states import past_states
 from waybook.store.audit import SealedEntry, read_rows
 from waybook.store.plans import details
 from waybook.store.plans.details import HistoryEntry
@@ -271,16 +272,17 @@ def _plan_lines(exported: ExportedRows) -> Iterator[str]:
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
-    state = plan_state(plan["status"], canceled=plan.get("canceled"))
-    word = symbol_for(state).label
+    state, states = past_states(plan, dict(steps_in_order(exported.rows)))
+    failed = sum(row["status"] == StepStatus.FAILED for row in steps)
     done = f"{sum(row['status'] in DONE_STEP for row in steps)} of {len(steps)} steps done"
-    yield f"**{word}**, {done}, as of {_time(exported.now)}."
+    done += f", {failed} failed" if failed else ""
+    yield f"**{word_of(state)}**, {done}, as of {_time(exported.now)}."
     created_at = datetime.fromisoformat(str(plan["created_at"]))
     yield f"Written by {_line(plan['created_by'])}, {_time(created_at)}."
     if plan.get("fail_reason"):
         ended = "was canceled" if plan.get("canceled") else "failed"
         yield f"\nIt {ended}: {_line(plan['fail_reason'])}"
-    yield from _step_lines(exported.rows)
+    yield from _step_lines(exported.rows, states)
     yield from _artifact_lines(exported.rows)
     yield "\n## History\n"
     left = exported.seq - len(exported.history)
@@ -296,15 +298,15 @@ def _plan_lines(exported: ExportedRows) -> Iterator[str]:
         yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {what}{comment}"
 
 
-def _step_lines(rows: Rows) -> Iterator[str]:
+def _step_lines(rows: Rows, states: Mapping[StepId, Shown]) -> Iterator[str]:
     yield "\n## Steps"
     steps = steps_in_order(rows)
     orders = {step_id: step["order"] for step_id, step in steps}
     for step_id, step in steps:
-        look = symbol_for(str(step["status"]))
+        look = look_of(states[StepId(step_id)])
         yield f"\n### {step['order']}. {_line(step_title(step))}"
         attempts = f", attempt {step['attempt']}" if _number(step["attempt"]) > 1 else ""
-        yield f"\n{look.symbol} {look.label}, {step['type']}{attempts}\n"
+        yield f"\n{look.symbol} {look.word}, {step['type']}{attempts}\n"
         if step.get("depends_on"):
             before = sorted(_number(orders[str(i)]) for i in _items(step["depends_on"]))
             yield f"Depends on {', '.join(f'#{order}' for order in before)}.\n"

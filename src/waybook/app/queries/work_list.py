@@ -1,6 +1,7 @@
 """Lists plans and runs, and finds a plan or run by its id or name."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import Enum, auto
@@ -9,11 +10,12 @@ from typing import NamedTuple, TypeVar
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext
 from waybook.core.ids import ALPHABET, LAST_ID, LENGTH, is_id, normalize_id
+from waybook.core.shown import ENDED, Shown, shown_group
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.model import RunState
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.plan.model import OPEN_STATES, PlanState
+from waybook.plan.model import PlanState
 from waybook.run.model import CompiledDag, RunList
 from waybook.store.driver.queries import Row, Statement
 from waybook.store.plans import lists
@@ -40,7 +42,8 @@ class ListOrder(Enum):
 
 class PlanFilter(NamedTuple):
     order: ListOrder
-    state: PlanState | None = None
+    #: `Shown.TODO` stands for all states of `TO_DO`.
+    state: Shown | None = None
     all: bool = False
     #: Text to search for: the beginning of a plan's id, or a part of a plan's name.
     text: str = ""
@@ -53,9 +56,12 @@ class PlanPage(NamedTuple):
     plans: tuple[PlanSummary, ...]
     #: Last plan of this page, if more plans follow.
     last: PlanSummary | None
-    #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. If
-    #: the plans are sorted by activity, only open plans are counted.
-    counts: dict[PlanState, int]
+    #: Number of plans in each state, up to about `MAX_COUNTED`, regardless of the filter. If
+    #: the plans are sorted by activity, only open plans are counted. All plans to do are counted
+    #: as `Shown.TODO`.
+    counts: Mapping[Shown, int]
+    #: States whose plans were not all counted.
+    minimums: frozenset[Shown]
 
     @property
     def total(self) -> int:
@@ -63,16 +69,16 @@ class PlanPage(NamedTuple):
 
     @property
     def open(self) -> int:
-        return sum(count for state, count in self.counts.items() if state in OPEN_STATES)
+        return sum(count for state, count in self.counts.items() if state not in ENDED)
 
-    def is_minimum(self, *states: PlanState) -> bool:
-        return any(self.counts.get(state, 0) >= MAX_COUNTED for state in states or PlanState)
+    def is_minimum(self, *states: Shown) -> bool:
+        return not self.minimums.isdisjoint(states or Shown)
 
 
 def plans_statement(wanted: PlanFilter, most: int) -> Statement:
     state = wanted.state
     filters = {
-        "open_only": not wanted.all if state is None else state in OPEN_STATES,
+        "open_only": not wanted.all if state is None else state not in ENDED,
         "state": state,
         "creator": wanted.creator,
         "before": wanted.before or LAST_ID,
@@ -89,7 +95,7 @@ def plans_statement(wanted: PlanFilter, most: int) -> Statement:
         return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
     if wanted.creator is not None:
         return lists.SQL["plans_of_creator"](**filters)
-    if state is None:
+    if state in {None, Shown.TODO}:
         return lists.SQL["plans_by_creation"](**filters)
     del filters["open_only"]
     return lists.SQL["plans_in_state"](**filters)
@@ -134,11 +140,14 @@ async def plan_summaries(
         plans_statement(wanted, limit + 1),
         lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is ListOrder.CREATION),
     )
-    plans = _read_summaries(rows[:limit])
+    plans, numbers = _read_summaries(rows[:limit]), Counter[Shown]()
+    for row in counts:
+        numbers[Shown(row.state)] += row.plans
     return PlanPage(
         plans=plans,
         last=plans[-1] if len(rows) > limit else None,
-        counts={PlanState(row.state): row.plans for row in counts if row.plans},
+        counts={state: number for state, number in numbers.items() if number},
+        minimums=frozenset(Shown(row.state) for row in counts if row.is_minimum),
     )
 
 
@@ -199,6 +208,7 @@ async def last_active_run(ctx: RequestContext) -> str:
 
 
 class RunFilter(NamedTuple):
+    #: The value of a `Shown`, or `OPEN`.
     state: str | None = None
     dag: str | None = None
     #: Text to search for: the beginning of a run's id, or a part of a run's name.
@@ -215,6 +225,8 @@ class StageSummary(NamedTuple):
     closed: int
     failed: int
     models: Sequence[str]
+    #: Whether a step has jobs that are not finished.
+    goes_on: bool = False
 
 
 class RunSummary(NamedTuple):
@@ -271,6 +283,10 @@ class RunSummary(NamedTuple):
         if self.steps_failed:
             return RunState.FAILED
         return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
+
+    @property
+    def shown(self) -> Shown:
+        return shown_group(self.state, goes_on=any(stage.goes_on for stage in self.stages))
 
     @property
     def awaiting(self) -> StageSummary | None:

@@ -23,8 +23,9 @@ from waybook.cli.runtime import AppSession, Outcome, app_command, get_console
 from waybook.cli.terminal.bars import segmented_bar, status_text, with_failed
 from waybook.cli.terminal.console import column_widths, fitted_table
 from waybook.core.durations import format_age
+from waybook.core.shown import Shown
 from waybook.page_address import current_base_url
-from waybook.plan.model import PlanState, StepStatus
+from waybook.plan.model import PlanState
 from waybook.plan.progress import progress_json
 
 _MIN_WIDTH_FOR_BARS, _PLAN_BAR_WIDTH, _RUN_BAR_WIDTH = 100, 20, 15
@@ -82,8 +83,8 @@ def _plan_row(plan: PlanSummary, *, bars: bool) -> list[Text]:
     return [
         Text(plan.id, style="dim"),
         Text(plan.name),
-        status_text(plan.state),
-        *([segmented_bar(progress.counts, _PLAN_BAR_WIDTH)] if bars else []),
+        status_text(plan.shown),
+        *([segmented_bar(plan.state_counts, _PLAN_BAR_WIDTH)] if bars else []),
         with_failed(f"{progress.done} of {progress.total}", progress.failed),
         Text(format_age(plan.updated_at, plan.now), style="dim"),
     ]
@@ -126,10 +127,10 @@ async def runs_command(here: AppSession, *, closed_too: bool, limit: int) -> Out
 def _run_row(run: RunSummary) -> dict[str, Text]:
     failed, stage = sum(stage.failed > 0 for stage in run.stages), run.current or run.awaiting
     counts = {
-        StepStatus.COMPLETED: run.stages_done,
-        StepStatus.FAILED: failed,
-        StepStatus.IN_PROGRESS: len(run.stages) - run.stages_done - failed,
-        StepStatus.PENDING: run.stages_total - len(run.stages),
+        Shown.DONE: run.stages_done,
+        Shown.FAILED: failed,
+        Shown.RUNNING: len(run.stages) - run.stages_done - failed,
+        Shown.TODO: run.stages_total - len(run.stages),
     }
     steps = Text()
     if stage is not None:
@@ -139,7 +140,7 @@ def _run_row(run: RunSummary) -> dict[str, Text]:
         "id": Text(run.id, style="dim"),
         "run": Text(run.name),
         "of": Text(run.compiled_dag.dag.slug),
-        "status": status_text(run.state),
+        "status": status_text(run.shown),
         "": segmented_bar(counts, _RUN_BAR_WIDTH),
         "stages": Text(f"{run.stages_done} of {run.stages_total}"),
         "steps": steps,

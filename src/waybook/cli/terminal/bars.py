@@ -4,67 +4,59 @@ Each status has an icon, a word and a color, so that nothing depends on color al
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from rich.text import Text
 
-from waybook.dag.diagram.status_marks import UNKNOWN, symbol_for
-from waybook.dag.model import ProgressStatus
-from waybook.plan.model import StepStatus
+from waybook.core.shown import LOOKS, Shown, shown, tone_of
 
-#: Style of each status of steps, stages, plans and runs.
-STATUS_STYLES = {
-    "completed": "green",
-    "skipped": "cyan",
-    "failed": "red",
-    "canceled": "dim",
-    "awaiting_input": "bold magenta",
-    "awaiting_review": "bold magenta",
-    "awaiting_feedback": "bold magenta",
-    "stalled": "yellow",
-    "executing": "blue",
-    "in_progress": "blue",
-    "planning": "dim",
-    "pending": "dim",
-    "not_started": "dim",
-    UNKNOWN: "yellow",
+#: Style of each tone.
+_STYLES: Final = {
+    "done": "green",
+    "skip": "cyan",
+    "fail": "red",
+    "ask": "bold magenta",
+    "warn": "yellow",
+    "run": "blue",
+    "todo": "dim",
 }
 
 
-def status_text(status: str | None) -> Text:
-    known = str(status or UNKNOWN)
-    symbol = symbol_for(known)
-    return Text(f"{symbol.symbol} {symbol.label}", style=STATUS_STYLES[known], no_wrap=True)
+def style_of(status: str) -> str:
+    """Return the style of a state, or of a stored status."""
+    return _STYLES[tone_of(status)]
 
 
-#: For each status of a run's stages and steps: the `StepStatus` as which the bar shows it.
-BAR_STATUS = {
-    ProgressStatus.COMPLETED: StepStatus.COMPLETED,
-    ProgressStatus.FAILED: StepStatus.FAILED,
-    ProgressStatus.IN_PROGRESS: StepStatus.IN_PROGRESS,
-    ProgressStatus.NOT_STARTED: StepStatus.PENDING,
-}
+def status_text(status: str | None, failed: int = 0) -> Text:
+    """Return mark and word of a state, with the number of failed parts if it is not failed."""
+    state = shown(status)
+    text = Text(f"{LOOKS[state].symbol} {LOOKS[state].word}", style_of(state), no_wrap=True)
+    if failed and state is not Shown.FAILED:
+        text.append(f", {failed} failed", style="red")
+    return text
 
-#: Each status has its own character, so that the bar is readable without color.
+
+#: Each segment has its own character, so that the bar is readable without color.
 _GLYPHS = {
-    StepStatus.COMPLETED: "█",
-    StepStatus.SKIPPED: "▓",
-    StepStatus.FAILED: "▚",
-    StepStatus.AWAITING_INPUT: "▞",
-    StepStatus.IN_PROGRESS: "▒",
-    StepStatus.PENDING: "░",
+    Shown.DONE: "█",
+    Shown.SKIPPED: "▓",
+    Shown.FAILED: "▚",
+    Shown.NEEDS_YOU: "▞",
+    Shown.STALLED: "▒",
+    Shown.RUNNING: "▒",
+    Shown.TODO: "░",
 }
 
 
-def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return a progress bar of this width. Each status has a segment, sized by its share.
+def segmented_bar(counts: Mapping[Shown, int], width: int) -> Text:
+    """Return a progress bar of this width. Each state has a segment, sized by its share.
 
-    >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
+    >>> segmented_bar({Shown.DONE: 1, Shown.TODO: 3}, 8).plain
     '██░░░░░░'
     """
     bar = Text(no_wrap=True)
-    for status, cells in cell_counts(counts, width).items():
-        style = STATUS_STYLES[status].removeprefix("bold ")
-        bar.append(_GLYPHS[status] * cells, style=style)
+    for state, cells in cell_counts(counts, width).items():
+        bar.append(_GLYPHS[state] * cells, style=style_of(state).removeprefix("bold "))
     return bar
 
 
@@ -73,22 +65,24 @@ def with_failed(done: str, failed: int) -> Text:
     return text.append(f", {failed} failed", style="red") if failed else text
 
 
-def bar_line(label: str, counts: Mapping[StepStatus, int], percent: int, width: int) -> Text:
+def bar_line(label: str, counts: Mapping[Shown, int], percent: int, width: int) -> Text:
     share = f"  {percent} %"
     room = max(4, min(60, width - len(label) - len(share)))
     return Text.assemble((label, "bold"), segmented_bar(counts, room), (share, "bold"))
 
 
-def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """Return how many cells of the bar each status gets: at least one, and `width` in total.
+def cell_counts(counts: Mapping[Shown, int], width: int) -> dict[Shown, int]:
+    """Return how many cells of the bar each state gets: at least one, and `width` in total.
 
-    >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
+    >>> list(cell_counts({Shown.DONE: 99, Shown.FAILED: 1}, 10).values())
     [9, 1]
     """
-    present = {status: counts[status] for status in _GLYPHS if counts.get(status)}
+    present = {state: counts[state] for state in _GLYPHS if counts.get(state)}
+    if rest := sum(n for state, n in counts.items() if state not in present):
+        present[Shown.TODO] = rest + present.get(Shown.TODO, 0)
     total = sum(present.values())
     if not total:
-        return {StepStatus.PENDING: width}
+        return {Shown.TODO: width}
     cells = {status: max(1, width * count // total) for status, count in present.items()}
     by_need = sorted(present, key=lambda s: width * present[s] / total - cells[s], reverse=True)
     while by_need and sum(cells.values()) != width:
@@ -103,7 +97,7 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
     return cells
 
 
-def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
+def status_counts(counts: Mapping[Shown, int], width: int) -> Text:
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
         return worded
@@ -112,11 +106,11 @@ def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
     return brief
 
 
-def _counted(counts: Mapping[StepStatus, int], *, words: bool) -> list[Text]:
+def _counted(counts: Mapping[Shown, int], *, words: bool) -> list[Text]:
     parts = []
-    for status in _GLYPHS:
+    for status in LOOKS:
         if counts.get(status):
-            symbol = symbol_for(status)
-            word = f" {symbol.label}" if words else ""
-            parts.append(Text(f"{symbol.symbol} {counts[status]}{word}", STATUS_STYLES[status]))
+            look = LOOKS[status]
+            word = f" {look.word.lower()}" if words else ""
+            parts.append(Text(f"{look.symbol} {counts[status]}{word}", style_of(status)))
     return parts

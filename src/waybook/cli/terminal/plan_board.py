@@ -13,7 +13,7 @@ from rich.text import Text
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
-from waybook.cli.terminal.bars import STATUS_STYLES, bar_line, status_counts, status_text
+from waybook.cli.terminal.bars import bar_line, status_counts, status_text, style_of
 from waybook.cli.terminal.console import (
     Viewport,
     board_foot,
@@ -22,6 +22,7 @@ from waybook.cli.terminal.console import (
     visible_rows,
 )
 from waybook.core.durations import format_duration
+from waybook.core.shown import Shown
 from waybook.plan.model import Step, StepStatus
 
 
@@ -37,7 +38,7 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
             line.append(" ")
         else:
             glyph = "┄" if status is StepStatus.AWAITING_INPUT else "━"
-            line.append(glyph, style=STATUS_STYLES[status].removeprefix("bold "))
+            line.append(glyph, style=style_of(status).removeprefix("bold "))
     line.rstrip()
     return line
 
@@ -54,9 +55,10 @@ _ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
     inner, progress = frame.width - 4, board.progress
     label = f"{progress.done} of {progress.total} done  "
+    state = status_text(board.shown, progress.failed)
     parts: list[RenderableType] = [
-        one_line(Text.assemble(status_text(board.plan.state), "  ", (board.plan.name, "bold"))),
-        bar_line(label, progress.counts, progress.percent, inner),
+        one_line(Text.assemble(state, "  ", (board.plan.name, "bold"))),
+        bar_line(label, board.state_counts, progress.percent, inner),
     ]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
         return Group(*parts[: frame.height])
@@ -64,7 +66,7 @@ def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
     event = f"{last.session or last.actor} {event_label(last.event, last.action)}" if last else ""
     foot = board_foot(board, frame, _matters(board), (last.at, event) if last else None)
     rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
-    parts += [status_counts(progress.counts, inner), _steps(board, inner, rows, frame), *foot]
+    parts += [status_counts(board.state_counts, inner), _steps(board, inner, rows, frame), *foot]
     return board_panel(frame, board.plan.id, parts)
 
 
@@ -119,9 +121,7 @@ def _columns(board: PlanDetail, width: int, frame: Viewport) -> tuple[int, int, 
 
 
 def _status(board: PlanDetail, step: Step) -> Text:
-    if step.id in board.stalled_ids:
-        return Text("▲ stalled", style="yellow")
-    look = status_text(step.status)
+    look = status_text(board.states[step.id])
     if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
         look.append(f" #{step.attempt}")
     return look
@@ -140,8 +140,8 @@ def _matters(board: PlanDetail) -> list[Text]:
         if board.plan.canceled:
             return [Text(f"canceled: {board.plan.fail_reason}", style="dim")]
         return [Text(f"✗ {board.plan.fail_reason}", style="red")]
-    if board.stalled:
-        step, gap = board.stalled[0]
+    silent = (item for item in board.stalled if board.states[item[0].id] is Shown.STALLED)
+    for step, gap in silent:
         silence = format_duration(gap)
         message = f"▲ step {step.order} has been silent for {silence}; any agent can retry it"
         return [Text(message, style="yellow")]

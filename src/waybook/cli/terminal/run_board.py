@@ -12,8 +12,6 @@ from rich.text import Text
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.runs.run import RunDetail
 from waybook.cli.terminal.bars import (
-    BAR_STATUS,
-    STATUS_STYLES,
     bar_line,
     segmented_bar,
     status_text,
@@ -27,9 +25,9 @@ from waybook.cli.terminal.console import (
     plain_table,
     visible_rows,
 )
-from waybook.dag.model import ProgressStatus, RunState
+from waybook.core.shown import Shown
+from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import StageReport
-from waybook.plan.model import StepStatus
 from waybook.plan.progress import percent
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
@@ -39,7 +37,7 @@ _SHORT_BAR, _LONG_BAR, _WORKERS_WIDTH = 10, 16, 18
 _MIN_NAME_LENGTH = 22
 RUN_FIXED_ROWS = 5
 
-Counts = Mapping[StepStatus, int]
+Counts = Mapping[Shown, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +52,15 @@ class _DisplayRow:
 
 def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     inner = frame.width - 4
-    heading = Text.assemble(status_text(board.state), "  ", (board.run.name, "bold"))
+    heading = Text.assemble(
+        status_text(board.shown, len(board.run.failed_steps)), "  ", (board.run.name, "bold")
+    )
     models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
     dag, version = board.compiled_dag.dag, board.compiled_dag.version
     source = f"{dag.name}, version {version}, with {', '.join(models)}"
     source = f"{source}; {documents_available(board)}"
     done, total = board.stages_done, board.stages_total
-    counts = Counter(BAR_STATUS[s["status"] or ProgressStatus.FAILED] for s in _stages(board))
+    counts = Counter(map(board.state_of_stage, _stages(board)))
     parts: list[RenderableType] = [
         one_line(heading),
         one_line(Text(source, style="dim")),
@@ -106,7 +106,7 @@ def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[_DisplayRow]:
 
 
 def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
-    slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
+    slug, steps = stage["stageSlug"], stage["steps"] or []
     waits, name = slug == board.awaiting, board.compiled_dag.stages[slug].name
     suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
     progress = stage["progress"]
@@ -120,12 +120,8 @@ def _stage_line(board: RunDetail, stage: StageReport) -> _DisplayRow:
         documents.append(f"{there}{'' if expected is None else f' of {expected}'} documents")
     return _DisplayRow(
         name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
-        status=(
-            Text("! feedback", STATUS_STYLES[RunState.AWAITING_FEEDBACK], no_wrap=True)
-            if waits
-            else status_text(status)
-        ),
-        bar=Counter(BAR_STATUS[step["status"]] for step in steps),
+        status=status_text(board.state_of_stage(stage)),
+        bar=Counter(map(board.state_of_step, steps)),
         figures=figures,
         holders=documents,
         is_current=waits,
@@ -149,12 +145,12 @@ def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[_DisplayRow]:
             figures = Text(counts.jobs(key).jobs_text if counts else "", style="dim")
         yield _DisplayRow(
             name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
-            status=status_text(step["status"]),
+            status=status_text(board.state_of_step(step)),
             bar={
-                StepStatus.COMPLETED: jobs["done"],
-                StepStatus.FAILED: jobs["failed"],
-                StepStatus.IN_PROGRESS: min(len(workers), jobs["active"]),
-                StepStatus.PENDING: max(0, jobs["active"] - len(workers)),
+                Shown.DONE: jobs["done"],
+                Shown.FAILED: jobs["failed"],
+                Shown.RUNNING: min(len(workers), jobs["active"]),
+                Shown.TODO: max(0, jobs["active"] - len(workers)),
             },
             figures=figures,
             holders=Text(", ".join(dict.fromkeys(workers)), style="dim"),
@@ -198,10 +194,10 @@ def _matters(board: RunDetail) -> list[Text]:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete and needs your feedback")
         command = f'  waybook feedback {board.run.id} {slug} "…"'
         return [ask, Text(command, style="dim")]
-    if board.state is RunState.CANCELED:
+    if board.shown is Shown.CANCELED:
         end = f"⊘ {board.run.canceled_by} canceled the run: {board.run.cancel_reason}"
         return [Text(" ".join(end.split()), style="dim")]
-    if board.state is RunState.FAILED:
+    if board.run.failed_steps:
         message = "✗ some jobs failed and have no attempts left; reset them with retry_failed"
         return [Text(message, style="red")]
     return []

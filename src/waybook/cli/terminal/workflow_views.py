@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from waybook.cli.terminal.bars import BAR_STATUS, segmented_bar, status_text
+from waybook.cli.terminal.bars import segmented_bar, status_text
 from waybook.cli.terminal.console import figures, one_line, plain_table, unwrapped
+from waybook.core.shown import Shown
 from waybook.dag.model import ProgressStatus
-from waybook.dag.progress.report import Report, StageReport, StepReport
+from waybook.dag.progress.report import Report, StageReport, StepReport, shown_stage, shown_step
 from waybook.dag.progress.structure import Map, StageMap
 from waybook.plan.progress import percent
 
@@ -28,13 +29,19 @@ def report_display(report: Report, width: int) -> RenderableType:
 
 
 def _report_stage(stage: StageReport, width: int) -> RenderableType:
-    slug = (stage["stageSlug"], "bold")
+    slug, state = (stage["stageSlug"], "bold"), shown_stage(stage, is_over=False, awaits=False)
     parts: list[RenderableType] = [
         Text(),
-        Text.assemble(slug, "  ", status_text(stage["status"]), no_wrap=True, overflow="ellipsis"),
+        Text.assemble(
+            slug,
+            "  ",
+            status_text(state),
+            no_wrap=True,
+            overflow="ellipsis",
+        ),
     ]
     if stage["steps"]:
-        counts = Counter(BAR_STATUS[step["status"]] for step in stage["steps"])
+        counts = Counter(map(_state, stage["steps"]))
         label = f"  {stage_progress_text(stage)}"
         room = max(MIN_BAR_WIDTH, min(_MAX_BAR_WIDTH, width - len(_INDENT) - len(label)))
         bar = segmented_bar(counts, room)
@@ -43,6 +50,10 @@ def _report_stage(stage: StageReport, width: int) -> RenderableType:
             _report_steps(stage["steps"], width),
         ]
     return Group(*parts, *_warnings(stage["warnings"]))
+
+
+def _state(step: StepReport) -> Shown:
+    return shown_step(step, is_over=False)
 
 
 def stage_progress_text(stage: StageReport) -> str:
@@ -70,7 +81,7 @@ def _report_steps(steps: list[StepReport], width: int) -> Table:
         jobs = step["jobs"]
         numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
         counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
-        table.add_row("", name, status_text(step["status"]), counts)
+        table.add_row("", name, status_text(_state(step)), counts)
     return table
 
 

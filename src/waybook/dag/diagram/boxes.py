@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 from waybook.core.hidden_characters import replace_hidden
+from waybook.core.shown import FINISHED, LOOKS, NO_STATUS, look_of, word_of
 from waybook.dag.diagram.model import (
     NAME_SIZE,
     TEXT_LEFT,
@@ -20,12 +21,8 @@ from waybook.dag.diagram.model import (
 from waybook.dag.diagram.routing import Box, Layout
 from waybook.dag.diagram.status_marks import (
     BRANCH_MARK,
-    DONE_STATUSES,
-    NO_STATUS,
-    STATUS_SYMBOLS,
     Annotations,
     Branch,
-    symbol_for,
 )
 
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -73,7 +70,7 @@ _TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
-    shape = symbol_for(status).icon
+    shape = look_of(status).icon
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
@@ -95,9 +92,9 @@ def draw_box(
     if many == 1:
         name, note = first.name, marks.step(lane.slug, first.key).note
     else:
-        name, done = f"{many} {_TIMES_SIGN} {first.name}", sum(counts[s] for s in DONE_STATUSES)
+        name, done = f"{many} {_TIMES_SIGN} {first.name}", sum(counts[s] for s in FINISHED)
         note = "" if NO_STATUS in counts else f"{done}/{many}"
-    description = ", ".join(filter(None, (symbol_for(status).label, note)))
+    description = ", ".join(filter(None, (word_of(status), note)))
     title = name[:MAX_TITLE_LENGTH] + (f": {description}" if description else "")
     inner = [element("title", escape_text(title)), *_cards(box)]
     if measures.compact:
@@ -137,14 +134,14 @@ def _texts(
     for number, line in enumerate(lines):
         yield text(TEXT_LEFT, base + number * _LINE_HEIGHT, line)
     below = base + len(lines) * _LINE_HEIGHT + 1
-    yield text(TEXT_LEFT, below, symbol_for(status).label, "word")
+    yield text(TEXT_LEFT, below, word_of(status), "word")
     yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
 
 
 def _bar(box: Box, counts: Counter[str]) -> Iterator[str]:
     left, past = 0, 0
     width, y = box.width - _STACK_OFFSET - 2 * TEXT_RIGHT, box.height - _STACK_OFFSET - 3
-    for status in (status for status in STATUS_SYMBOLS if status in counts):
+    for status in (status for status in LOOKS if status in counts):
         past += counts[status]
         right = width * past // len(box.steps)
         place = {"x": TEXT_RIGHT + left, "y": y, "width": right - left, "height": 2}
@@ -160,8 +157,8 @@ def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()
-    for status in sorted(counts.keys() - {NO_STATUS}, key=[*STATUS_SYMBOLS, *counts].index):
-        label = f"{counts[status]:,} {symbol_for(status).label}"
+    for status in sorted(counts.keys() - {NO_STATUS}, key=[*LOOKS, *counts].index):
+        label = f"{counts[status]:,} {word_of(status).lower()}"
         inner = icon(left, top + 8, status) + text(left + 13, top + 12, label, "word")
         parts.append(element("g", inner, data_status=status))
         left += round(text_width(label, WORD_SIZE)) + 40

@@ -1,65 +1,23 @@
-"""Status annotations of a diagram, and the symbol of each status.
-
-Every symbol has a distinct shape, so that no status is shown by color alone.
-"""
+"""Status annotations of a diagram."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
+from waybook.core.shown import FINISHED, NO_STATUS, TO_DO, Shown
 from waybook.dag.expansion.counts import StageCounts
-from waybook.dag.progress.report import Report, StageReport
+from waybook.dag.progress.report import Report, StageReport, shown_stage, shown_step
 
-
-@dataclass(frozen=True, slots=True)
-class StatusSymbol:
-    symbol: str
-    label: str
-    #: SVG path of the icon, about ten pixels wide.
-    icon: str
-
-
-_CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
-
-# fmt: off
-STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
-    "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
-    "skipped":        StatusSymbol("»", "skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
-    "failed":         StatusSymbol("✗", "failed",         "m-4-4l8 8m0-8l-8 8"),
-    "canceled":      StatusSymbol("⊘", "canceled",      _CIRCLE + "m1 3l6-6"),
-    "awaiting_input": StatusSymbol("!", "awaiting input", "m0-5v6m0 4v.1"),
-    "stalled":        StatusSymbol("▲", "stalled",        "m0-5l5.5 10h-11z"),
-    "in_progress":    StatusSymbol("◐", "in progress",    "m-3-5l8 5-8 5z"),
-    "pending":        StatusSymbol("·", "pending",        _CIRCLE),
-    "not_started":    StatusSymbol("·", "not started",    _CIRCLE),
-    "planning":       StatusSymbol("·", "planning",       _CIRCLE),
-    "executing":      StatusSymbol("◐", "executing",      "m-3-5l8 5-8 5z"),
-    "awaiting_review": StatusSymbol("!", "awaiting review", "m0-5v6m0 4v.1"),
-    "awaiting_feedback": StatusSymbol("!", "awaiting feedback", "m0-5v6m0 4v.1"),
-    "unknown":        StatusSymbol("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
-    "bare":           StatusSymbol("",  "",               ""),
-})
-# fmt: on
-
-
-NOT_STARTED, UNKNOWN = "not_started", "unknown"
-NO_STATUS = "bare"
-DONE_STATUSES = frozenset({"completed", "skipped"})
-#: Statuses, most important first. A box that contains several steps shows the first of these
-#: statuses that one of its steps has.
-_STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
-
-
-def symbol_for(status: str) -> StatusSymbol:
-    return STATUS_SYMBOLS.get(status, STATUS_SYMBOLS[UNKNOWN])
+#: States, most important first. A box that contains several steps shows the first of these states
+#: that one of its steps has.
+_PRECEDENCE = (Shown.FAILED, Shown.NEEDS_YOU, Shown.STALLED, Shown.RUNNING, Shown.CANCELED)
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """Return the status that all steps share, or else the most important one.
+    """Return the state that all steps share, or else the most important one.
 
-    A mixture of completed and skipped steps is completed. If none of the statuses is in
-    `_STATUS_PRECEDENCE`, the result is `in_progress`.
+    A mixture of finished steps is done, and of steps to do is to do. If none of the states is in
+    `_PRECEDENCE`, the result is `in_progress`.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -72,9 +30,11 @@ def aggregate_status(statuses: Sequence[str]) -> str:
     counts = Counter(statuses)
     if len(counts) == 1:
         return statuses[0]
-    if counts.keys() <= DONE_STATUSES:
-        return "completed"
-    return next((status for status in _STATUS_PRECEDENCE if status in counts), "in_progress")
+    if counts.keys() <= FINISHED:
+        return Shown.DONE
+    if counts.keys() <= TO_DO:
+        return Shown.READY if Shown.READY in counts else Shown.TODO
+    return next((state for state in _PRECEDENCE if state in counts), Shown.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +62,7 @@ class Annotations:
     stages: Mapping[str, Annotation] = field(default_factory=dict)
     captions: Mapping[str, str] = field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
-    default: Annotation = Annotation(NOT_STARTED)
+    default: Annotation = Annotation(Shown.TODO)
 
     def step(self, stage: str, key: str) -> Annotation:
         return self.steps.get((stage, key), self.default)
@@ -119,12 +79,15 @@ def annotations_from_report(
     *,
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
+    is_over: bool = False,
+    awaiting: str | None = None,
 ) -> Annotations:
+    """Return the states of stages and steps. `awaiting` is the stage that awaits feedback."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(
             {
-                (slug, key): Annotation(NOT_STARTED, stage_counts.jobs(key).jobs_text)
+                (slug, key): Annotation(Shown.TODO, stage_counts.jobs(key).jobs_text)
                 for key in stage_counts.units
             }
         )
@@ -135,13 +98,17 @@ def annotations_from_report(
             total = jobs["done"] + jobs["active"] + jobs["failed"]
             expected_note = steps[place].note if place in steps else ""
             note = f"{jobs['done']}/{total}" if total else expected_note
-            steps[place] = Annotation(str(step["status"]), note)
-    stages = {stage["stageSlug"]: _stage_mark(stage) for stage in report["stages"]}
+            steps[place] = Annotation(shown_step(step, is_over=is_over), note)
+    stages = {
+        stage["stageSlug"]: _stage_mark(
+            stage, shown_stage(stage, is_over=is_over, awaits=stage["stageSlug"] == awaiting)
+        )
+        for stage in report["stages"]
+    }
     return Annotations(steps=steps, stages=stages, captions=captions or {})
 
 
-def _stage_mark(stage: StageReport) -> Annotation:
-    status = UNKNOWN if stage["status"] is None else str(stage["status"])
+def _stage_mark(stage: StageReport, status: Shown) -> Annotation:
     progress = stage["progress"]
     if not progress or not progress["totalSteps"]:
         return Annotation(status)

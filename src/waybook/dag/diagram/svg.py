@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from waybook.core.shown import FINISHED, NO_STATUS, Shown, word_of
 from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagram.boxes import (
     LEGEND_HEIGHT,
@@ -42,14 +43,10 @@ from waybook.dag.diagram.routing import (
     path_data,
 )
 from waybook.dag.diagram.status_marks import (
-    DONE_STATUSES,
     NO_ANNOTATIONS,
-    NO_STATUS,
-    NOT_STARTED,
     Annotations,
     aggregate_status,
     annotations_from_report,
-    symbol_for,
 )
 from waybook.dag.diagram.text import markdown_outline, mermaid
 from waybook.dag.model import DrawingFormat
@@ -140,11 +137,11 @@ def style_sheet() -> str:
 def _summary(layout: Layout, marks: Annotations) -> str:
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
-    done = sum(count for status, count in counts.items() if status in DONE_STATUSES)
+    done = sum(count for status, count in counts.items() if status in FINISHED)
     others = "".join(
-        f", {count} {symbol_for(status).label}"
+        f", {count} {word_of(status).lower()}"
         for status, count in counts.items()
-        if status not in DONE_STATUSES
+        if status not in FINISHED
     )
     summary = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
     note = _undrawn_note(layout)
@@ -205,7 +202,7 @@ def _heading(
     yield named if where is None else element("a", named, href=where)
     # The name is bold, and `text_width` measures regular letters, which are narrower.
     left += round(text_width(name, _HEADING_SIZE) * 1.1) + 20
-    word = symbol_for(mark.status).label
+    word = word_of(mark.status)
     yield icon(left, base - 4, mark.status)
     yield text(left + 12, base, word, "word")
     left += 12 + round(text_width(word, WORD_SIZE)) + 14 if word else 0
@@ -226,7 +223,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str], *, live: bool) -> Ite
     for source, some in by_source.items():
         groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in _EDGE_DRAW_ORDER}
         for line in some:
-            groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
+            groups[statuses[line.source] in FINISHED, is_detour(line.route)].append(line)
         drawn = "".join(
             _paths([line.route for line in group], "edges around" if around else "edges", gone)
             for (gone, around), group in groups.items()
@@ -236,7 +233,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str], *, live: bool) -> Ite
 
 
 def _paths(routes: Sequence[Route], kind: str, gone: bool) -> str:  # noqa: FBT001 - a status
-    status = "completed" if gone else NOT_STARTED
+    status = "completed" if gone else Shown.TODO
     heads = "".join(dict.fromkeys(map(arrowhead_data, routes)))
     lines = element("path", class_=kind, data_status=status, d="".join(map(path_data, routes)))
     return lines + element("path", class_="heads", data_status=status, d=heads)
@@ -248,7 +245,7 @@ _EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
-        yield _paths([way_on.route], "edges", status not in {NOT_STARTED, NO_STATUS})
+        yield _paths([way_on.route], "edges", status not in {Shown.TODO, NO_STATUS})
         if way_on.target == way_on.source + 1:
             caption = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
             (x, top), (_, bottom) = way_on.route

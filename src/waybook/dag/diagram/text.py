@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from waybook.core.shown import Shown, look_of
 from waybook.dag.diagram.model import Diagram
-from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
+from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations
 
 MAX_NAME_LENGTH = 200
 #: Characters that have a meaning in Mermaid, so they must be escaped.
@@ -13,12 +14,12 @@ _MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 _HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
 STYLES = {
-    "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
-    "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
-    "failed": "fill:#fdeaea,stroke:#bb2521,color:#1b2130,stroke-width:2px",
-    "awaiting_input": "fill:#f3eafd,stroke:#7a2fc4,color:#1b2130,stroke-width:2px",
-    "stalled": "fill:#fdf3dc,stroke:#946000,color:#1b2130,stroke-width:2px",
-    "in_progress": "fill:#e6effd,stroke:#1f5fcc,color:#1b2130,stroke-width:2px",
+    Shown.DONE: "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
+    Shown.SKIPPED: "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
+    Shown.FAILED: "fill:#fdeaea,stroke:#bb2521,color:#1b2130,stroke-width:2px",
+    Shown.NEEDS_YOU: "fill:#f3eafd,stroke:#7a2fc4,color:#1b2130,stroke-width:2px",
+    Shown.STALLED: "fill:#fdf3dc,stroke:#946000,color:#1b2130,stroke-width:2px",
+    Shown.RUNNING: "fill:#e6effd,stroke:#1f5fcc,color:#1b2130,stroke-width:2px",
 }
 
 
@@ -53,8 +54,8 @@ def _mermaid_lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
 
 
 def _mark_text(mark: Annotation, escape: Callable[[str], str] = str) -> str:
-    look = symbol_for(mark.status)
-    return f"{look.symbol} {look.label}" + (f", {escape(mark.note)}" if mark.note else "")
+    look = look_of(mark.status)
+    return f"{look.symbol} {look.word}" + (f", {escape(mark.note)}" if mark.note else "")
 
 
 def quote(text: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypedDict
 
+from waybook.core.shown import Shown, shown_group
 from waybook.dag.diagnostics import quote_name, sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
@@ -147,6 +148,18 @@ class Report(TypedDict):
     dagProgress: dict[Literal["completedStages", "totalStages"], int]
     stages: list[StageReport]
     warnings: list[str]
+
+
+def shown_step(step: StepReport, *, is_over: bool) -> Shown:
+    return shown_group(step["status"], goes_on=step["jobs"]["active"] > 0, is_over=is_over)
+
+
+def shown_stage(stage: StageReport, *, is_over: bool, awaits: bool) -> Shown:
+    """Return the state of a stage. One that awaits feedback needs a person."""
+    if awaits:
+        return Shown.NEEDS_YOU
+    goes_on = any(step["jobs"]["active"] for step in stage["steps"] or ())
+    return shown_group(stage["status"], goes_on=goes_on, is_over=is_over)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

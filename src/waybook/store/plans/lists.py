@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from waybook.core.shown import ENDED, Shown, shown, shown_plan
 from waybook.json_values import Json
-from waybook.plan.model import OPEN_STATES, DecisionKind, PlanState, StepStatus
+from waybook.plan.model import DecisionKind, PlanState, StepStatus
 from waybook.plan.progress import Progress
 from waybook.store.driver.queries import load
 
@@ -33,6 +34,19 @@ class PlanSummary(NamedTuple):
     current_step: CurrentStep | None
     #: Time of the last heartbeat of the stalled step. None if no step is stalled.
     inactive_since: datetime | None
+    #: Number of steps that agents hold.
+    held: int
+
+    @property
+    def shown(self) -> Shown:
+        return shown_plan(self.state, is_held=self.held > 0, has_steps=any(self.counts.values()))
+
+    @property
+    def state_counts(self) -> dict[Shown, int]:
+        """Return the number of steps in each state. A step that was returned is to do."""
+        counts = {shown(status): n for status, n in self.counts.items()}
+        returned = counts[Shown.RUNNING] - self.held
+        return {**counts, Shown.RUNNING: self.held, Shown.TODO: counts[Shown.TODO] + returned}
 
     @property
     def progress(self) -> Progress:
@@ -40,7 +54,7 @@ class PlanSummary(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        return self.state in OPEN_STATES
+        return self.shown not in ENDED
 
 
 class ReviewRecord(NamedTuple):
@@ -65,6 +79,11 @@ class ReviewRecord(NamedTuple):
     decided_by: str | None = None
     decided_at: datetime | None = None
     plan_state: PlanState = PlanState.AWAITING_REVIEW
+    plan_is_held: bool = False
+
+    @property
+    def plan_shown(self) -> Shown:
+        return shown_plan(self.plan_state, is_held=self.plan_is_held)
 
 
 class PendingCounts(NamedTuple):
@@ -92,7 +111,7 @@ SQL = load(
         "decided_by decided_at plan_ended_at"
     ),
     waiting=PendingCounts,
-    count_plans="state plans",
+    count_plans="state plans is_minimum",
 )
 
 

@@ -106,9 +106,11 @@ walked as materialized (
     from ((select p.id, p.name
              from plan p
             where p.org_id = :org
-              and %(state)s::text is null and %(creator)s::text is null and %(open_only)s
+              and coalesce(%(state)s::text, 'pending') = 'pending'
+              and %(creator)s::text is null and %(open_only)s
               and p.completed_at is null
               and p.id < %(before)s::text
+              and :plan_is_asked_for
             order by p.id desc
             limit %(walked)s)
            union all
@@ -184,52 +186,57 @@ select :row_of_plan
  order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
 
 -- name: count_plans
--- Return the number of plans in each state, up to a limit. Closed plans are counted only on
--- request. Each status is a constant, so that the planner knows how many plans have it. Otherwise
--- it may read all plans of the org to find those in a rare status.
-select 'planning' as state, count(*) as plans
+-- Return the number of plans in each state that people see, as `shown_plan`, and whether there may be
+-- more. Of each stored status, only a limited number is read; closed plans only on request. Each
+-- status is a constant, so that the planner knows how many plans have it. Otherwise it may read all
+-- plans of the org to find those in a rare status.
+select 'pending' as state, count(*) as plans, count(*) >= %(most)s as is_minimum
   from (select
           from plan p
          where p.org_id = :org and p.status = 'planning'
          order by p.id desc
          limit %(most)s) p
  union all
-select 'executing', count(*)
-  from (select
+select case when p.is_held then 'in_progress' else 'pending' end, count(*),
+       sum(count(*)) over () >= %(most)s
+  from (select :plan_is_held as is_held
           from plan p
          where p.org_id = :org and p.status = 'executing'
          order by p.id desc
          limit %(most)s) p
+ group by p.is_held
  union all
-select 'awaiting_review', count(*)
+select 'awaiting_input', count(*), count(*) >= %(most)s
   from (select
           from plan p
          where p.org_id = :org and p.status = 'awaiting_review'
          order by p.id desc
          limit %(most)s) p
  union all
-select 'stalled', count(*)
-  from (select
+select case when p.is_held then 'stalled' else 'pending' end, count(*),
+       sum(count(*)) over () >= %(most)s
+  from (select :plan_is_held as is_held
           from plan p
          where p.org_id = :org and p.status = 'stalled'
          order by p.id desc
          limit %(most)s) p
+ group by p.is_held
  union all
-select 'completed', count(*)
+select 'completed', count(*), count(*) >= %(most)s
   from (select
           from plan p
          where p.org_id = :org and p.status = 'completed' and %(closed)s
          order by p.id desc
          limit %(most)s) p
  union all
-select 'failed', count(*)
+select 'failed', count(*), count(*) >= %(most)s
   from (select
           from plan p
          where p.org_id = :org and p.status = 'failed' and p.canceled is null and %(closed)s
          order by p.id desc
          limit %(most)s) p
  union all
-select 'canceled', count(*)
+select 'canceled', count(*), count(*) >= %(most)s
   from (select
           from plan p
          where p.org_id = :org and p.canceled and %(closed)s

@@ -12,7 +12,7 @@ MAX_DOCUMENTS = 8
 
 _JOB_COLUMNS = (
     "usage id stage step_key job_type model lineage reviewer status attempt held_by held_session "
-    "ready_at started_at completed_at error total"
+    "ready_at started_at completed_at error is_ready is_silent total"
 )
 SQL = load(
     "runs/work",
@@ -30,11 +30,11 @@ SQL = load(
 
 
 def jobs_statement(
-    run_id: str, *, most: int, skipped: int = 0, statuses: Sequence[str] = (), **equal: str | None
+    run_id: str, *, most: int, statuses: Sequence[str] = (), **more: str | float | None
 ) -> Statement:
-    filters = {"job_id": None, "stage": None, "step_key": None, "model": None, **equal}
+    filters = {"job_id": None, "stage": None, "step_key": None, "model": None, **more}
     named = AsJson([*statuses] or None)
-    return SQL["run_jobs"](run_id=run_id, most=most, skipped=skipped, statuses=named, **filters)
+    return SQL["run_jobs"](run_id=run_id, most=most, statuses=named, **filters)
 
 
 def read_usage(rows: Iterable[tuple[int, ...]]) -> dict[int, Totals]:

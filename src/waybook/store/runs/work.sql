@@ -12,6 +12,9 @@ select coalesce(used.input_tokens, 0) as input_tokens,
        j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
        j.unit ->> 'lineage' as lineage, j.unit ->> 'reviewer' as reviewer, j.status, j.attempt,
        j.held_by, j.held_session, j.ready_at, j.started_at, j.completed_at, j.error,
+       j.ready_at <= app_now() as is_ready,
+       coalesce(greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second',
+                false) as is_silent,
        count(*) over () as total
   from job j
   left join used on used.job_id = j.id

@@ -158,7 +158,7 @@ async def open_plans(
         raise error_from_answer(answer, "The active plans cannot be listed")
     plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
     resources = [
-        PLAN.resource(plan["planId"], plan["name"], f"{plan['status']}, {plan['progress']} % done")
+        PLAN.resource(plan["planId"], plan["name"], f"{plan['state']}, {plan['progress']} % done")
         for plan in (plans if isinstance(plans, list) else ())
     ]
     return resources, next_cursor if isinstance(next_cursor, str) else None
@@ -171,7 +171,7 @@ async def open_runs(gateway: ToolGateway, context: Context) -> list[wire.Resourc
     runs, resources = answer.body.get("openRuns"), []
     for run in runs if isinstance(runs, list) else ():
         waiting, current = run["awaitingFeedback"], run["currentStage"]
-        where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
+        where = f"{waiting} awaits feedback" if waiting else f"{current} running"
         status = f"{run['dagSlug']}, {where}, {run['completedSteps']} steps done"
         resources.append(RUN_PROGRESS.resource(run["runId"], run["name"], status))
     return resources

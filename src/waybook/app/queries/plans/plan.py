@@ -1,5 +1,6 @@
 """Queries for one plan: its current state and its map."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
+from waybook.core.shown import TO_DO, Shown
 from waybook.core.usage import Totals
 from waybook.dag.diagram.model import DiagramStep, Lane, exceeds
 from waybook.dag.graph import graph_of
@@ -39,6 +41,7 @@ from waybook.plan.progress import (
     plan_outcome,
     plan_progress,
 )
+from waybook.plan.states import state_of_plan, states_of_steps
 from waybook.store import calls
 from waybook.store.driver.queries import Row, first_value
 from waybook.store.plans import details, lists, load
@@ -205,7 +208,7 @@ class PlanDetail:
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
     #: Status of the listed steps. None lists all steps.
-    only: StepStatus | None = None
+    only: Shown | None = None
 
     @cached_property
     def progress(self) -> Progress:
@@ -239,13 +242,26 @@ class PlanDetail:
     def forecast(self) -> Forecast | None:
         return plan_forecast(self.plan, self.finished_steps)
 
+    @property
+    def shown(self) -> Shown:
+        return state_of_plan(self.plan)
+
     @cached_property
-    def stalled_ids(self) -> frozenset[str]:
-        return frozenset(step.id for step, _ in self.stalled)
+    def states(self) -> Mapping[StepId, Shown]:
+        """Return the state of each step that people see."""
+        return states_of_steps(self.plan, {step.id for step, _ in self.stalled})
+
+    @cached_property
+    def state_counts(self) -> Mapping[Shown, int]:
+        return Counter(self.states.values())
 
     @cached_property
     def window(self) -> StepWindow:
-        return step_window(self.plan, self.page, self.only)
+        if self.only is None:
+            return step_window(self.plan, self.page)
+        wanted = TO_DO if self.only is Shown.TODO else {self.only}
+        steps = tuple(step for step in self.plan.steps if self.states[step.id] in wanted)
+        return step_window(self.plan, self.page, steps)
 
     @cached_property
     def failed_steps(self) -> tuple[Step, ...]:
@@ -286,7 +302,7 @@ async def read_plan_detail(
     include: PlanInclude,
     *,
     page: int | None = None,
-    only: StepStatus | None = None,
+    only: Shown | None = None,
     before: PlanDetail | None = None,
     most_results: int = 0,
 ) -> PlanDetail:
@@ -331,7 +347,11 @@ async def read_plan_detail(
         detail = replace(detail, status_changes=changes, names=before.names)
     if PlanInclude.WINDOW in include:
         shown = [step.id for step in detail.window.steps]
-        named = {*shown, *(step.key for step in detail.lane.steps), *detail.stalled_ids}
+        named = {
+            *shown,
+            *(step.key for step in detail.lane.steps),
+            *(step.id for step, _ in detail.stalled),
+        }
         named |= {step.id for step in detail.failed_steps}
         names, moves = await ctx.read(
             details.names_statement(untitled(plan, named)),
@@ -366,11 +386,11 @@ def focus_step(plan: Plan) -> Step | None:
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
 
-def step_window(plan: Plan, page: int | None, only: StepStatus | None = None) -> StepWindow:
-    steps = tuple(plan.steps_with_status(only)) if only else plan.steps
+def step_window(plan: Plan, page: int | None, only: tuple[Step, ...] | None = None) -> StepWindow:
+    steps = plan.steps if only is None else only
     last = max(1, -(-len(steps) // PAGE_SIZE))
     if page is None:
-        step = None if only else focus_step(plan)
+        step = focus_step(plan) if only is None else None
         page = page_of(step.order) if step else 1
     number = min(max(1, page), last)
     return StepWindow(number, last, steps[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])

@@ -38,14 +38,16 @@ from waybook.app.queries.work_export import ExportedRows, export_body, exported_
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Row, Rows, replay
+from waybook.core.shown import Shown, look_of
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
-from waybook.dag.diagram.status_marks import Annotation, Annotations, symbol_for
+from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.dag.diagram.svg import Drawing, style_sheet
 from waybook.dag.snapshots.rows import as_list
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.errors import InvalidInput, NotFound, TooLarge
 from waybook.json_values import Json
-from waybook.plan.model import DONE_STEP, PlanState, plan_state
+from waybook.plan.model import DONE_STEP, StepId
+from waybook.plan.states import past_states
 from waybook.store.audit import SealedEntry
 
 #: Maximum number of audit entries that a page replays.
@@ -63,8 +65,12 @@ class PastPlan(NamedTuple):
     last_seq: int
 
     @property
-    def status(self) -> PlanState:
-        return plan_state(self.row["status"], canceled=self.row.get("canceled"))
+    def shown(self) -> Shown:
+        return past_states(self.row, self.steps)[0]
+
+    @property
+    def states(self) -> Mapping[StepId, Shown]:
+        return past_states(self.row, self.steps)[1]
 
     @property
     def event(self) -> str:
@@ -122,8 +128,8 @@ def past_drawing(plan: PastPlan) -> Drawing:
         is_open = (step_id for step_id, row in rows.items() if row["status"] not in DONE_STEP)
         lane = steps_around(lane, next(is_open, [*rows][-1]), STEPS_AROUND)
     marks = {
-        (STAGE, step_id): Annotation(str(row["status"]), f"step {row['order']}")
-        for step_id, row in rows.items()
+        (STAGE, str(step_id)): Annotation(state, f"step {rows[step_id]['order']}")
+        for step_id, state in plan.states.items()
     }
     return Drawing(Diagram(name=str(plan.row["name"]), lanes=(lane,)), Annotations(steps=marks))
 
@@ -170,8 +176,11 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "generator": Markup(GENERATOR),  # noqa: S704 - a constant
         "plan": plan,
         "past": past,
-        "symbol": symbol_for,
-        "steps": [_step(step_id, row, rows) for step_id, row in past.steps.items()],
+        "state": look_of(past.shown),
+        "steps": [
+            {"state": look_of(state), **_step(step_id, past.steps[step_id], rows)}
+            for step_id, state in past.states.items()
+        ],
         # `render` escapes every text in the drawing.
         "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
         "entries": [

@@ -9,6 +9,7 @@ from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.decision_context import DecisionContext
 from waybook.core.ids import id_or_nil
+from waybook.core.shown import Shown
 from waybook.core.usage import Totals
 from waybook.json_values import Json
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
@@ -23,6 +24,7 @@ from waybook.plan.modify import (
     blocking_reason,
 )
 from waybook.plan.progress import detect_stalled_steps
+from waybook.plan.states import state_of_plan, states_of_steps
 from waybook.store import calls as calls_store
 from waybook.store.driver.queries import Row, new_id, new_uuid
 from waybook.store.plans import contexts, details, load
@@ -53,6 +55,13 @@ class StepDetail(NamedTuple):
     calls: list[Row]
     names: Mapping[str, str]
     blockers: Mapping[str, str]
+    #: The states of the plan's steps that people see.
+    states: Mapping[StepId, Shown]
+
+    @property
+    def shown(self) -> Shown:
+        """Return the state of the plan."""
+        return state_of_plan(self.plan)
 
     def name_of(self, step: Step) -> str:
         return step_name(step, self.names)
@@ -86,13 +95,15 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     near = {related.id for related in related_steps(plan, step, about)}
     (names,) = await ctx.read(details.names_statement(untitled(plan, near)))
     stalled = detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
+    silent = {silent_step.id: gap for silent_step, gap in stalled}
+    states = states_of_steps(plan, silent)
     moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id, new_uuid=new_uuid)
     return StepDetail(
         plan=plan,
         step=step,
         now=loaded.now,
         text=plan.texts[step.id],
-        inactive_for=next((gap for plan_step, gap in stalled if plan_step.id == step.id), None),
+        inactive_for=silent.get(step.id) if states[step.id] is Shown.STALLED else None,
         result=next(iter(result), None),
         conditions=about,
         reviews=load.read_reviews(reviews),
@@ -105,6 +116,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         calls=called,
         names=details.read_names(names),
         blockers=modification_blockers(plan, step, moment),
+        states=states,
     )
 
 

@@ -13,16 +13,25 @@ from waybook.app.request.reply import cancellation_view, origin_view
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import Forecast
 from waybook.core.ids import id_or_nil
+from waybook.core.shown import Shown, word_of
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.model import RunState
-from waybook.dag.progress.report import AvailableDocument, Report, StageReport, report
+from waybook.dag.progress.report import (
+    AvailableDocument,
+    Report,
+    StageReport,
+    StepReport,
+    report,
+    shown_stage,
+    shown_step,
+)
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
-from waybook.run.status import awaiting_feedback, run_evidence, run_state
+from waybook.run.status import awaiting_feedback, run_evidence, run_state, state_of_run
 from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
@@ -96,6 +105,17 @@ class RunDetail:
         return run_state(self.run, self.compiled_dag)
 
     @property
+    def shown(self) -> Shown:
+        return state_of_run(self.run, self.compiled_dag)
+
+    def state_of_stage(self, stage: StageReport) -> Shown:
+        awaits = stage["stageSlug"] == self.awaiting
+        return shown_stage(stage, is_over=self.run.canceled_at is not None, awaits=awaits)
+
+    def state_of_step(self, step: StepReport) -> Shown:
+        return shown_step(step, is_over=self.run.canceled_at is not None)
+
+    @property
     def stages_done(self) -> int:
         return self.report["dagProgress"]["completedStages"]
 
@@ -129,6 +149,7 @@ class RunDetail:
         return {
             **cast("Body", self.report),
             "status": str(self.state),
+            "state": word_of(self.shown),
             **non_empty(awaitingFeedback=self.awaiting),
             "progress": progress_json(self.steps_done, self.steps_total),
             "usage": self.run.usage.as_reply(),

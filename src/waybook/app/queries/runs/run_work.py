@@ -9,13 +9,14 @@ from waybook.app.request.caller import ReadableDocument
 from waybook.app.request.request_context import RequestContext, uuid_or_nil
 from waybook.core.changes import Event
 from waybook.core.ids import id_or_nil
+from waybook.core.shown import Shown, shown, shown_item
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.model import JobStatus
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json, non_empty
 from waybook.run.made_from import DocumentVersion as VersionRow
 from waybook.run.made_from import InputVersion, input_versions
-from waybook.run.model import CompiledDag
+from waybook.run.model import CompiledDag, Run
 from waybook.store.driver.queries import Row, Statement
 from waybook.store.runs import jobs, work
 from waybook.store.runs.rows import ReadableRow
@@ -26,13 +27,20 @@ _JOBS_PER_PAGE: Final = 50
 _MAX_JOB_EVENTS: Final = 200
 _MAX_STEP_DOCUMENTS: Final = 200
 
-JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
-    "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
-    "processing": (JobStatus.PROCESSING,),
-    "open": (JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING),
-    "completed": (JobStatus.COMPLETED,),
-    "superseded": (JobStatus.SUPERSEDED,),
+#: The stored statuses of each state of jobs that a list can be filtered by.
+JOB_STATES: Final[Mapping[Shown, tuple[JobStatus, ...]]] = {
+    state: tuple(status for status in JobStatus if shown(status) is state)
+    for state in (Shown.FAILED, Shown.RUNNING, Shown.TODO, Shown.DONE, Shown.SKIPPED)
 }
+
+
+def state_of_job(job: Row, run: Run) -> Shown:
+    return shown_item(
+        job.status,
+        is_silent=job.is_silent,
+        is_ready=job.is_ready,
+        is_over=run.canceled_at is not None,
+    )
 
 
 class JobList(NamedTuple):
@@ -51,14 +59,14 @@ async def read_run_jobs(
     """Return a run and a page of its jobs that have this `state` and the column values `equal`."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.BRIEF | RunInclude.JOB_TIMES)
-    statuses = JOB_STATES.get(state or "", ())
-    (rows,) = await ctx.read(_jobs_statement(run_id, page, statuses=statuses, **equal))
+    statuses = JOB_STATES.get(shown(state), ())
+    (rows,) = await ctx.read(_jobs_statement(ctx, run_id, page, statuses=statuses, **equal))
     return detail, _job_list(rows, page)
 
 
-def _jobs_statement(run_id: str, page: int, **filters: Any) -> Statement:  # noqa: ANN401
-    skipped = (page - 1) * _JOBS_PER_PAGE
-    return work.jobs_statement(run_id, most=_JOBS_PER_PAGE, skipped=skipped, **filters)
+def _jobs_statement(ctx: RequestContext, run_id: str, page: int, **filters: Any) -> Statement:  # noqa: ANN401
+    lease, skipped = ctx.services.lease.total_seconds(), (page - 1) * _JOBS_PER_PAGE
+    return work.jobs_statement(run_id, lease=lease, most=_JOBS_PER_PAGE, skipped=skipped, **filters)
 
 
 def _job_list(rows: Sequence[Row], page: int) -> JobList:
@@ -78,7 +86,7 @@ async def read_run_step(
             next_call=NextCall("get_run_progress", {"runId": run_id}, "See the steps of the run."),
         )
     rows, documents = await ctx.read(
-        _jobs_statement(run_id, page, stage=stage, step_key=step_key),
+        _jobs_statement(ctx, run_id, page, stage=stage, step_key=step_key),
         work.SQL["step_documents"](
             run_id=run_id, stage=stage, step_key=step_key, job_id=None, most=_MAX_STEP_DOCUMENTS
         ),
@@ -93,7 +101,7 @@ async def read_run_job(
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
-        work.jobs_statement(run_id, most=1, job_id=job_id),
+        _jobs_statement(ctx, run_id, 1, job_id=job_id),
         work.SQL["job_events"](run_id=run_id, job_id=job_id, most=_MAX_JOB_EVENTS),
         work.SQL["attempt_usage"](run_id=run_id, job_id=job_id),
     )

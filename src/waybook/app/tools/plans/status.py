@@ -19,6 +19,7 @@ from waybook.app.request.reply import RESULTS_BUDGET, next_call, step_view
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
 from waybook.core.ids import is_id
+from waybook.core.shown import word_of
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import CLOSED_PLAN, OnExhausted, Plan, PlanState, PlanStatus, StepStatus
@@ -105,6 +106,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         **replies.author_view(plan),
         **non_empty(copiedFrom=replies.origin_view(plan)),
         "status": str(plan.status),
+        "state": word_of(detail.shown),
         "derivedStatus": str(detail.derived_status),
         "stalled": bool(detail.stalled),
         "progress": progress.percent,
@@ -226,6 +228,7 @@ async def list_active_plans(ctx: RequestContext, args: _ListActivePlans) -> Body
                 "planId": plan.id,
                 "name": plan.name,
                 "status": str(plan.state),
+                "state": word_of(plan.shown),
                 **non_empty(
                     reviewUrl=review_url(plan.id, ctx.services.base_url)
                     if plan.state is PlanState.AWAITING_REVIEW

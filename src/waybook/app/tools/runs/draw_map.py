@@ -23,8 +23,8 @@ from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import PLAN, RUNS, Tool
+from waybook.core.shown import FINISHED, LOOKS, Shown, word_of
 from waybook.dag.diagram.model import diagram_from_structure
-from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKNOWN, symbol_for
 from waybook.dag.diagram.svg import Drawing
 from waybook.dag.progress.structure import valid_structure
 from waybook.json_values import Body, Json, non_empty
@@ -74,14 +74,17 @@ async def draw_map(ctx: RequestContext, args: _DrawMap) -> Body:
 async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
     if args.plan_id is not None:
         board = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
-        plan, state = board.plan, str(board.plan.state)
+        plan = board.plan
         drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
-        steps = drawing.annotations.steps.values()
+        steps = [
+            (Shown.STALLED if state is Shown.STALLED else step.status, state)
+            for step, state in zip(plan.steps, board.states.values(), strict=True)
+        ]
         return {
             "name": plan.name,
-            "status": state,
+            "status": str(plan.state),
             "over": board.is_closed,
-            "progress": _progress(state, "steps", (mark.status for mark in steps)),
+            "progress": _progress(board.shown, "steps", steps),
             "svg": await _svg(ctx, drawing, args.width),
             **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
             "next": next_call("get_plan_status", "Get the same as text.", planId=plan.id),
@@ -97,12 +100,14 @@ async def _drawn(ctx: RequestContext, args: _DrawMap) -> Body:
         }
     run_id = args.run_id or await last_active_run(ctx)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-    state, stages = str(detail.state), detail.report["stages"]
+    stages = [
+        (s["status"] or Shown.UNKNOWN, detail.state_of_stage(s)) for s in detail.report["stages"]
+    ]
     return {
         "name": detail.run.name,
-        "status": state,
+        "status": str(detail.state),
         "over": detail.is_closed,
-        "progress": _progress(state, "stages", (str(s["status"] or UNKNOWN) for s in stages)),
+        "progress": _progress(detail.shown, "stages", stages),
         "svg": await _svg(ctx, run_drawing(detail), args.width),
         **non_empty(asks=_feedback(detail)),
         "next": next_call("get_run_progress", "Get the same as text.", runId=detail.run.id),
@@ -150,12 +155,16 @@ async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
     return await ctx.services.shared(LayoutWorker).picture(ctx.caller.org_id, job)
 
 
-def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
-    counts = Counter(statuses)
+def _progress(state: Shown, unit: str, items: Iterable[tuple[str, Shown]]) -> Json:
+    """Return the items by stored status, each with the word of the state that people see."""
+    counts = Counter((str(status), shown) for status, shown in items)
+    order = [*LOOKS]
     parts: list[Json] = [
-        {"status": item_status, "word": symbol_for(item_status).label, "count": counts[item_status]}
-        for item_status in sorted(counts, key=[*STATUS_SYMBOLS, *counts].index)
+        {"status": status, "word": word_of(shown), "count": count}
+        for (status, shown), count in sorted(
+            counts.items(), key=lambda item: order.index(item[0][1])
+        )
     ]
-    done, total = sum(counts[item_status] for item_status in DONE_STATUSES), counts.total()
-    word = symbol_for(status).label
+    done = sum(count for (_, shown), count in counts.items() if shown in FINISHED)
+    word, total = word_of(state), counts.total()
     return {**progress_json(done, total), "unit": unit, "word": word, "parts": parts}

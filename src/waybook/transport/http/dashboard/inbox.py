@@ -86,7 +86,7 @@ def decision_card(
     outcome, changes, previous = None, None, evidence.previous
     result, requested_at = review.result_summary, review.requested_at
     if review.decision is not None:
-        text, status = DECISION_TEXT[review.decision], review.plan_state
+        text, status = DECISION_TEXT[review.decision], review.plan_shown
         decided = review.decided_by, text, review.decided_at, review.feedback
         outcome = outcome_of(*decided, too_late=too_late, status=status)
     elif previous is not None and previous.result_length and result is not None:

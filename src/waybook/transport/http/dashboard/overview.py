@@ -30,10 +30,10 @@ from waybook.app.queries.work_list import (
     plan_summaries,
 )
 from waybook.app.request.caller import Answer
+from waybook.core.shown import ENDED, Shown, shown
 from waybook.dag.model import RunState
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.errors import InvalidInput
-from waybook.plan.model import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
@@ -118,13 +118,17 @@ def markdown_gist(text: str) -> str:
 
 
 ALL: Final = "all"
-_RUN_STATES: Final = (OPEN, *map(str, RunState))
+_OPEN_STATES: Final = (Shown.TODO, Shown.RUNNING, Shown.NEEDS_YOU, Shown.STALLED)
+#: States by which plans and runs can be filtered.
+_STATES: Final = (*_OPEN_STATES, Shown.DONE, Shown.FAILED, Shown.CANCELED)
+_RUN_STATES: Final = (OPEN, *(state for state in _STATES if state in map(shown, RunState)))
 
 
 async def plan_list(page: PageRequest) -> Response:
     ctx, params = await page.context(), page.request.query_params
     state = params.get("state") or OPEN
-    if state not in {OPEN, ALL, *PlanState}:
+    wanted = None if state in {OPEN, ALL} else shown(state)
+    if wanted not in {None, *_STATES}:
         raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
     text, mine = params.get("q", "").strip(), "mine" in params
     before = params.get("before") or None
@@ -132,7 +136,7 @@ async def plan_list(page: PageRequest) -> Response:
         ctx,
         PlanFilter(
             order=ListOrder.CREATION,
-            state=None if state in {OPEN, ALL} else PlanState(state),
+            state=wanted,
             all=state == ALL,
             text=text,
             creator=ctx.caller.user if mine else None,
@@ -140,16 +144,15 @@ async def plan_list(page: PageRequest) -> Response:
         ),
     )
     counts: dict[str, int] = {OPEN: results.open, ALL: results.total}
-    counts |= {name: results.counts[name] for name in PlanState if results.counts.get(name)}
     # The chosen state is listed even if no plan is in this state.
-    counts.setdefault(state, 0)
+    counts |= {s: n for s in _STATES if (n := results.counts.get(s, 0)) or s is wanted}
     texts = {}
     for name, count in counts.items():
-        states = [s for s in PlanState if name in {ALL, s} or (name == OPEN and s in OPEN_STATES)]
+        states = [s for s in _STATES if name in {ALL, s} or (name == OPEN and s not in ENDED)]
         texts[name] = f"{count:,}" + ("+" if results.is_minimum(*states) else "")
     return await page.render(
         "plans",
-        filters={"state": state, "text": text, "mine": mine},
+        filters={"state": wanted or state, "text": text, "mine": mine},
         filtered=bool(text or mine or before or state not in {OPEN, ALL}),
         url_with=page.url_with,
         results=results,
@@ -167,8 +170,9 @@ def mcp_url(request: Request) -> str:
 
 async def run_list(page: PageRequest) -> Response:
     state = page.query("state")
+    wanted = state if state == OPEN else shown(state)
     filters = RunFilter(
-        state=state if state in _RUN_STATES else None,
+        state=wanted if wanted in _RUN_STATES else None,
         dag=page.query("dag"),
         text=page.query("q") or "",
         before=page.query("before"),

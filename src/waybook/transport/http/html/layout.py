@@ -27,10 +27,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from waybook.app.queries.audit import event_label
+from waybook.app.queries.runs.run_work import state_of_job
 from waybook.core.durations import format_age, format_duration
 from waybook.core.hidden_characters import escape_hidden_in_html
+from waybook.core.shown import shown, tone_of, word_of
 from waybook.core.usage import format_cost
-from waybook.dag.diagram.status_marks import symbol_for
 from waybook.dag.diagram.svg import END_MARK, MARK
 from waybook.errors import Forbidden, WaybookError
 from waybook.transport.http.connection import SECURITY_HEADERS
@@ -235,29 +236,12 @@ def finish_rendering(
     return page.html(), None
 
 
-#: Attribute `data-s` of an element that shows a status: it selects the color and the mark.
-_TONES: Final = {
-    "completed": "done",
-    "skipped": "skip",
-    "canceled": "skip",
-    "failed": "fail",
-    "stalled": "warn",
-    "in_progress": "run",
-    "executing": "run",
-    "awaiting_input": "ask",
-    "awaiting_review": "ask",
-    "awaiting_feedback": "ask",
-}
-
-
-def tone_of(status: str) -> str:
-    return _TONES.get(status, "todo")
-
-
 _TEMPLATE_HELPERS: Final = (
     asset_url,
-    symbol_for,
+    shown,
+    word_of,
     tone_of,
+    state_of_job,
     event_label,
     format_age,
     format_duration,

@@ -28,11 +28,11 @@ from waybook.app.queries.timeline import Axis, spans_of, time_spent
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.durations import format_duration
+from waybook.core.shown import LOOKS, Shown, shown
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.errors import InvalidInput
-from waybook.plan.model import MODIFIABLE, Step, StepStatus
+from waybook.plan.model import MODIFIABLE
 from waybook.plan.progress import last_heartbeat, latest, shares, stall_threshold, warning
 from waybook.transport.http.dashboard.inbox import decision_card
 from waybook.transport.http.dashboard.page import (
@@ -74,7 +74,7 @@ async def plan_page(page: PageRequest) -> Response:
     order = order.removeprefix("#")
     if is_number(order) and int(order):
         return redirect(f"{path}?page={page_of(int(order))}#s{order}")
-    only = StepStatus(state) if state and state in {*StepStatus} else None
+    only = known if (known := shown(state)) is not Shown.UNKNOWN else None
     detail = await read_plan_detail(
         ctx, page.path("plan_id"), PlanInclude.PAGE, page=page.number("page"), only=only
     )
@@ -98,11 +98,12 @@ def plan_content(
         "stalled": [
             (step, gap, last_heartbeat(step), stall_threshold(plan, step, detail.stall_threshold))
             for step, gap in detail.stalled
+            if detail.states[step.id] is Shown.STALLED
         ],
         "card": decision_card(review, evidence) if review else None,
         "map": Markup(mark_drawing(render(_map_job(detail)) if svg is None else svg)),  # noqa: S704
         "map_center": center or "",
-        "grid": build_step_grid(plan.steps, PAGE_SIZE) if len(plan.steps) > PAGE_SIZE else (),
+        "grid": build_step_grid([*detail.states.values()]) if len(plan.steps) > PAGE_SIZE else (),
         "timeline": build_timeline(detail.status_changes, detail.now, is_open=not detail.is_closed),
         "outputs": latest(detail.outputs),
         "budget": [
@@ -116,20 +117,20 @@ def plan_content(
     }
 
 
-def build_step_grid(steps: Sequence[Step], width: int) -> list[dict[str, Any]]:
+def build_step_grid(states: Sequence[Shown], width: int = PAGE_SIZE) -> list[dict[str, Any]]:
     """Return the rows of the grid that shows all steps; each row has `width` steps.
 
-    A row has one SVG path for each status, which marks the steps with this status.
+    A row has one SVG path for each state, which marks the steps in this state.
     """
     rows = []
-    for start in range(0, len(steps), width):
-        shown, place, paths = steps[start : start + width], 0, dict[str, str]()
-        for status, run in groupby(shown, key=lambda step: str(step.status)):
+    for start in range(0, len(states), width):
+        part, place, paths = states[start : start + width], 0, dict[str, str]()
+        for status, run in groupby(part):
             length = sum(1 for _ in run)
             paths[status] = f"{paths.get(status, '')}M{place} 0h{length}"
             place += length
-        drawn = [(status, paths[status]) for status in STATUS_SYMBOLS if status in paths]
-        row = {"page": start // width + 1, "first": start + 1, "last": start + len(shown)}
+        drawn = [(status, paths[status]) for status in LOOKS if status in paths]
+        row = {"page": start // width + 1, "first": start + 1, "last": start + len(part)}
         rows.append({**row, "paths": drawn})
     return rows
 
@@ -200,8 +201,8 @@ async def plan_history(page: PageRequest) -> Response:
         past=past,
         svg=Markup(svg),  # noqa: S704
         rows=[
-            (step_id, step, step_title(step)[:MAX_NAME_LENGTH])
-            for step_id, step in islice(past.steps.items(), _MAX_PAST_STEPS)
+            (step_id, past.steps[step_id], step_title(past.steps[step_id])[:MAX_NAME_LENGTH], state)
+            for step_id, state in islice(past.states.items(), _MAX_PAST_STEPS)
         ],
     )
 

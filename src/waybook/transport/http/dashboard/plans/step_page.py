@@ -296,7 +296,7 @@ async def _render(
         detail=detail,
         plan=plan,
         step=step,
-        status_name="stalled" if detail.inactive_for else step.status,
+        status_name=detail.states[step.id],
         instructions=to_rich_text(instructions),
         feedback=feedback,
         schema=_json(schema) if schema is not None else None,

@@ -14,9 +14,11 @@ from starlette.responses import Response
 
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_work import JOB_STATES
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.core.durations import format_duration
+from waybook.core.shown import LOOKS, Shown, shown, shown_item
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
@@ -42,19 +44,6 @@ _ROW_HEIGHT: Final = 16
 _MAX_TIMELINE_ROWS: Final = 12
 _MIN_BAR_WIDTH: Final = 3
 _TICKS: Final = 4
-#: Status that the page shows for each status of a job, in order of priority: for a step and model
-#: with several jobs, the page shows the first entry that matches one of the jobs.
-_CELL_STATUSES: Final = {
-    "failed": "failed",
-    "retry_loop_failed": "failed",
-    "processing": "in_progress",
-    "retrying": "pending",
-    "pending": "pending",
-    "waiting": "pending",
-    "completed": "completed",
-    "superseded": "skipped",
-}
-
 View: TypeAlias = dict[str, Any]
 
 
@@ -81,7 +70,7 @@ def _stage(detail: RunDetail, report: StageReport) -> View:
         "anchor": f"stage-{dag.order.index(slug) + 1}",
         "slug": slug,
         "name": dag.stage_name(slug),
-        "status": str(report["status"] or "unknown"),
+        "status": detail.state_of_stage(report),
         "report": report,
         "done": progress["completedSteps"],
         "total": progress["totalSteps"] or len(dag.stages[slug].recipe.steps),
@@ -99,17 +88,19 @@ def grid_view(detail: RunDetail, slug: str, text: str | None, state: str | None)
     names = {step.key: step.name or step.key for step in recipe.steps}
     words, steps = (text or "").casefold(), list(report["steps"] or ())
     found = [step for step in steps if words in names[step["stepKey"]].casefold()]
-    wanted = [step for step in found if state in {None, str(step["status"])}]
-    shown = wanted
+    wanted = found
+    if state:
+        wanted = [step for step in found if detail.state_of_step(step) is shown(state)]
+    listed = wanted
     if len(wanted) > _MAX_ROWS:
-        shown = sorted(wanted, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
-        shown = shown[:_URGENT_ROWS]
-    states = Counter(str(step["status"]) for step in found)
+        listed = sorted(wanted, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
+        listed = listed[:_URGENT_ROWS]
+    states = Counter(map(detail.state_of_step, found))
     return {
         **_stage(detail, report),
-        "steps": _step_rows(detail, slug, shown),
+        "steps": _step_rows(detail, slug, listed),
         "found": len(wanted),
-        "states": {name: states[name] for name in _URGENCY if states[name]},
+        "states": {state: states[state] for state in LOOKS if states[state]},
     }
 
 
@@ -137,10 +128,11 @@ def _step_rows(detail: RunDetail, slug: str, steps: Sequence[StepReport]) -> lis
             "key": step["stepKey"],
             "name": names[step["stepKey"]],
             "report": step,
+            "state": detail.state_of_step(step),
             "started_at": _time(step["startedAt"]),
             "completed_at": _time(step["completedAt"]),
             "cells": [
-                {"model": model, **_cell(counts[step["stepKey"], model])}
+                {"model": model, **_cell(detail, counts[step["stepKey"], model])}
                 for model in (stage.models if stage else ())
             ],
         }
@@ -152,13 +144,18 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _cell(rows: Sequence[Row]) -> View:
-    """Return the status and number of a model's jobs, and the id of the job if it is the only."""
+def _cell(detail: RunDetail, rows: Sequence[Row]) -> View:
+    """Return the state and number of a model's jobs, and the id of the job if it is the only.
+
+    Of several jobs, the state is the first one of `JOB_STATES` that one of them has.
+    """
+    is_over = detail.run.canceled_at is not None
+    states = {shown_item(row.status, is_over=is_over) for row in rows if row.jobs}
     jobs = Counter[str]()
     for row in rows:
         jobs[row.status] += row.jobs
     return {
-        "status": next((shown for name, shown in _CELL_STATUSES.items() if jobs[name]), ""),
+        "status": next((state for state in (*JOB_STATES, Shown.CANCELED) if state in states), ""),
         "done": jobs["completed"],
         "total": jobs.total() - jobs["superseded"],
         "job_id": rows[0].job_id if jobs.total() == 1 else None,
@@ -191,7 +188,7 @@ def model_grid(detail: RunDetail, measure: str) -> View:
                 [
                     {
                         "model": model,
-                        **_cell(grouped[slug, model]),
+                        **_cell(detail, grouped[slug, model]),
                         **figure(figures.get((slug, model), 0)),
                     }
                     for model in models
@@ -314,7 +311,7 @@ def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> 
             ends.append(0)
         level = min(level, _MAX_TIMELINE_ROWS - 1)
         ends[level] = max(ends[level], x + width + 1)
-        status = _CELL_STATUSES.get(job.status, "pending")
+        status = shown(job.status)
         title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
         url = f"/runs/{detail.run.id}/jobs/{job.id}"
         y = level * _ROW_HEIGHT
