@@ -46,6 +46,7 @@ _MAX_MODELS_LISTED = 20
 _MAX_TIMELINE_JOBS = 400
 
 FailedJob: TypeAlias = Row
+JobCount: TypeAlias = Row
 DocumentListItem: TypeAlias = ReadableRow
 
 

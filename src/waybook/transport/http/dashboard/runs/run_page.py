@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import JobCount, RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import JOB_STATES
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
@@ -23,7 +23,6 @@ from waybook.core.usage import format_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
-from waybook.store.driver.queries import Row
 from waybook.transport.http.dashboard.inbox import feedback_card
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
@@ -118,7 +117,7 @@ def _step_rows(detail: RunDetail, slug: str, steps: Sequence[StepReport]) -> lis
     places = {step.key: n for n, step in enumerate(recipe, 1)}
     names = {step.key: step.name or step.key for step in recipe}
     prefix = f"stage-{detail.compiled_dag.order.index(slug) + 1}"
-    stage, counts = detail.run.stages.get(slug), defaultdict[tuple[str, str], list[Row]](list)
+    stage, counts = detail.run.stages.get(slug), defaultdict[tuple[str, str], list[JobCount]](list)
     for row in detail.job_counts:
         if row.stage == slug:
             counts[row.step_key, row.model].append(row)
@@ -144,7 +143,7 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _cell(detail: RunDetail, rows: Sequence[Row]) -> View:
+def _cell(detail: RunDetail, rows: Sequence[JobCount]) -> View:
     """Return the state and number of a model's jobs, and the id of the job if it is the only.
 
     Of several jobs, the state is the first one of `JOB_STATES` that one of them has.
@@ -164,7 +163,7 @@ def _cell(detail: RunDetail, rows: Sequence[Row]) -> View:
 
 def model_grid(detail: RunDetail, measure: str) -> View:
     """Return the jobs, or the cost or time of the jobs, of each stage and model."""
-    stages, grouped = detail.run.stages, defaultdict[tuple[str, str], list[Row]](list)
+    stages, grouped = detail.run.stages, defaultdict[tuple[str, str], list[JobCount]](list)
     for row in detail.job_counts:
         grouped[row.stage, row.model].append(row)
     figures = {
