@@ -239,7 +239,7 @@ async def test_run_map_keeps_zoom_and_scroll_when_the_next_stage_starts(
     await map_.focus()
     await agent.work_off(run)
     await agent.feedback(run, "thesis")
-    await expect(page.locator("#lane-1")).to_contain_text("in progress")
+    await expect(page.locator("#lane-1")).to_contain_text("Running")
     await expect(page.locator("[data-zoom-level]")).to_have_text("195 %")
     widest = await map_.evaluate("map => map.scrollWidth - map.clientWidth")
     assert await scroll_of(map_) == [min(60, widest), 40]

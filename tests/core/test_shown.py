@@ -14,7 +14,7 @@ def test_every_stored_status_has_a_state(status: str) -> None:
     assert shown(status) is not Shown.UNKNOWN
 
 
-def test_every_state_has_a_word_of_its_own() -> None:
+def test_states_have_distinct_words() -> None:
     assert LOOKS.keys() == {*Shown}
     assert len({look.word for look in LOOKS.values()}) == len(Shown)
 
@@ -24,7 +24,7 @@ def test_unknown_status_is_shown_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("status", [*StepStatus, *JobStatus])
-def test_item_that_has_not_ended_is_canceled_with_its_plan(status: str) -> None:
+def test_open_step_or_job_is_canceled_with_the_plan_or_run(status: str) -> None:
     state = shown_item(status, is_over=True)
     assert state is (shown(status) if shown(status) in ENDED else Shown.CANCELED)
 
@@ -36,7 +36,7 @@ def test_step_without_a_holder_is_ready_and_never_stalled() -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "retrying", "waiting"])
-def test_job_that_waits_is_ready_once_it_can_be_claimed(status: str) -> None:
+def test_waiting_job_is_ready_as_soon_as_agents_can_claim(status: str) -> None:
     assert shown_item(status, is_ready=True) is Shown.READY
     assert shown_item(status, is_ready=False) is Shown.BLOCKED
     assert shown_item(status) is Shown.TODO

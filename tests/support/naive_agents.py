@@ -226,18 +226,24 @@ class Crew:
         """Choose an agent at random for each next call, until one finds that the work has ended."""
         self.outcome.subjects += 1
         for _ in range(MAX_CALLS):
-            self.world.clock.advance(seconds=5)
-            place = self.random.randrange(AGENTS)
-            await self._act(self.agents[place])
-            if self.agents[place].has_ended:
+            if await self.make_call():
                 return
-            if self.random.random() < DEATH_RATE:
-                self.agents[place] = self.newcomer()
-                self.outcome.deaths += 1
-            if self.random.random() < 0.1:
-                helped = await self.help_out(self.person, self.subject_id, self.random)
-                self.outcome.decisions += helped
         self.outcome.endless.append(self.seed)
+
+    async def make_call(self) -> bool:
+        """Let one agent make a call; return whether it found that the work has ended."""
+        self.world.clock.advance(seconds=5)
+        place = self.random.randrange(AGENTS)
+        await self._act(self.agents[place])
+        if self.agents[place].has_ended:
+            return True
+        if self.random.random() < DEATH_RATE:
+            self.agents[place] = self.newcomer()
+            self.outcome.deaths += 1
+        if self.random.random() < 0.1:
+            helped = await self.help_out(self.person, self.subject_id, self.random)
+            self.outcome.decisions += helped
+        return False
 
     async def _act(self, agent: NaiveAgent) -> None:
         outcome, before = self.outcome, await self._changes()
