@@ -103,14 +103,16 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
-    """Return the replies of three tools, and the texts of the run list and the run page."""
+    """Return the replies of three tools, and the texts of the run list and the run pages."""
     agent = AgentClient(ServerDispatcher(here.app.services, here.app.calls), here.call.caller)
-    async with make_browser(agent) as browser:
-        pages = [main_text(await browser.get(path)) for path in ("/runs", f"/runs/{run_id}")]
     dags = await agent.call("list_dags")
     run_map = await agent.call("get_dag_map", runId=run_id, detail=True)
     report = await agent.call("get_run_progress", runId=run_id, detail=True)
-    return dags, run_map, report, pages[0], pages[1]
+    started = [stage["stageSlug"] for stage in report["stages"] if stage["steps"]]
+    paths = ["/runs", *(f"/runs/{run_id}?stage={slug}" for slug in started)]
+    async with make_browser(agent) as browser:
+        pages = [main_text(await browser.get(path)) for path in paths]
+    return dags, run_map, report, pages[0], " ".join(pages[1:])
 
 
 def test_tools_pages_and_commands_show_the_same_run_progress(terminal: Terminal, half: str) -> None:

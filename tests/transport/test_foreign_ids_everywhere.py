@@ -48,7 +48,7 @@ OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
     *("back", "show", "map", "near", "model", "stage", "session", "day"),
-    *("template", "from", "moved", "way", "step"),
+    *("template", "from", "moved", "way", "step", "by", "view"),
 }
 #: Form data for every route that accepts a form; `ID` stands for the id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {

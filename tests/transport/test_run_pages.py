@@ -175,13 +175,28 @@ async def test_workflow_page_shows_map_prompts_and_expected_numbers_of_jobs(
     page = await browser.get("/dags/dialectic")
     assert "<svg" in page.text
     assert "No stored versions" in main_text(page)
-    rows = re.findall(r"<tr><td><a [^>]+>([^<]+)</a></td>((?:<td>\d+</td>){4})</tr>", page.text)
+    row = r'<tr><td><a [^>]+>([^<]+)</a></td>((?:<td class="n">\d+</td>){4})</tr>'
+    rows = re.findall(row, page.text)
     assert len(rows) == 5
     await agent.run("dialectic", "ab")
     assert "Version 1" in main_text(await browser.get("/dags/dialectic"))
     assert (await browser.get("/dags/dialectic?version=1")).status_code == 200
     assert (await browser.get("/dags/dialectic?version=x")).status_code == 400
     assert (await browser.get("/dags/unknown")).status_code == 404
+
+
+async def test_workflow_page_shows_its_last_runs_as_bars_and_table(
+    browser: Browser, world: OrgEnv
+) -> None:
+    assert "Last" not in main_text(await browser.get("/dags/deep-research"))
+    await finish_runs(world, 3)
+    failed, _ = await make_failed_run(world.agent)
+    await world.agent.run("dialectic", "ab")
+    page = await browser.get("/dags/deep-research")
+    assert "Last 4 runs" in main_text(page)
+    assert re.findall(r'<rect data-s="(\w+)"', page.text) == ["fail", "done", "done", "done"]
+    assert page.text.count(f'href="/runs/{failed["runId"]}"') == 2, "a bar and a row"
+    assert "Completed 3 of 4 Failed 1 Median time 40 min" in main_text(page)
 
 
 @pytest.mark.parametrize(

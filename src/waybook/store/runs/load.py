@@ -43,6 +43,7 @@ SQL = load(
     definitions=DefinitionRow,
     definitions_named=DefinitionRow,
     versions="version created_at created_by",
+    workflow_runs="id name created_at completed_at canceled_at cost_micros has_failed",
 )
 MAX_NEWEST_RUNS = 1_000
 _LOAD_RUN = SQL["load_run"]

@@ -268,6 +268,26 @@ select d.version, d.created_at, d.created_by
  order by d.version desc
  limit %(most)s;
 
+-- name: workflow_runs
+-- Return the newest runs of a workflow, last started first, out of the newest runs of the org.
+select r.id::text, r.name, b.created_at, r.completed_at, r.canceled_at,
+       (r.usage ->> 'cost_micros')::bigint as cost_micros,
+       exists (select from stage_step s where s.org_id = :org
+                                          and s.run_id = r.id
+                                          and s.failed > 0
+                                          and s.closed_at is null) as has_failed
+  from (select n.*
+          from (select w.id, w.name, w.dag_slug, w.completed_at, w.canceled_at, w.usage
+                  from run w
+                 where w.org_id = :org
+                 order by w.id desc
+                 limit 2000) n
+         where n.dag_slug = %(slug)s
+         order by n.id desc
+         limit %(most)s) r
+  join run_brief b on b.org_id = :org and b.run_id = r.id
+ order by r.id desc;
+
 -- name: run_of_job
 -- This is a separate query, so that later statements can filter by run.
 select run_id::text from job where org_id = :org and id = %(job_id)s;

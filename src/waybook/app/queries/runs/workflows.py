@@ -21,6 +21,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_VERSIONS = 100
+_MAX_RUNS = 30
 MODEL_COUNTS = (1, 2, 3, 4)
 _MAX_DESCRIPTION_BYTES = 600
 
@@ -29,6 +30,8 @@ class Workflow(NamedTuple):
     compiled_dag: CompiledDag
     versions: Sequence[Row]
     built_in: bool
+    #: The newest runs, last started first.
+    runs: Sequence[Row] = ()
 
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
@@ -44,9 +47,10 @@ def current_workflows(ctx: RequestContext, rows: Sequence[DefinitionRow]) -> lis
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    rows, versions = await ctx.read(
+    rows, versions, runs = await ctx.read(
         load.SQL["definition"](slug=slug, version=version),
         load.SQL["versions"](slug=slug, most=MAX_VERSIONS),
+        load.SQL["workflow_runs"](slug=slug, most=_MAX_RUNS),
     )
     if version is not None and rows:
         row: DefinitionRow = rows[0]
@@ -54,8 +58,9 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
             compiled_dag=compile_stored(row.body, row.version),
             versions=versions,
             built_in=row.created_by == BUILTIN_AUTHOR,
+            runs=runs,
         )
-    return _workflow(ctx, slug, rows, versions)
+    return _workflow(ctx, slug, rows, versions)._replace(runs=runs)
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:

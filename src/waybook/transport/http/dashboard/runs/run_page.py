@@ -346,7 +346,8 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
 
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
-    asked = {name: page.query(name) for name in ("stage", "q", "state", "map", "near")}
+    asked = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
+    asked |= {"map": page.query("map"), "near": page.query("near")}
     view, measure = page.query("view"), page.query("by")
     view = "map" if asked["map"] else view if view in _VIEWS else _VIEWS[0]
     measure = measure if measure in _MEASURES else _MEASURES[0]
