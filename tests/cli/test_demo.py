@@ -14,6 +14,9 @@ from cli.terminal import Body, Terminal
 from report_invariants import check
 from waybook.cli.demo.actors import STORY
 from waybook.cli.runtime import AppSession
+from waybook.core.ids import FIRST_ID
+from waybook.store.plans import details
+from waybook.store.runs import work
 
 PROGRAM = Path(sys.executable).with_name("waybook")
 
@@ -94,6 +97,20 @@ def test_demo_run_completes_with_all_documents_available(terminal: Terminal, pla
     }
     assert list(jobs.values()) == [13, 63, 125, 10, 10]
     assert f"waybook documents {run['runId']} --out documents" in played
+
+
+def test_demo_is_not_in_the_history_of_forecasts(terminal: Terminal, played: str) -> None:
+    assert played
+
+    async def history(here: AppSession) -> tuple[int, int]:
+        plans, runs = await here.call.read(
+            details.SQL["finished_plans"](plan_id=FIRST_ID),
+            work.SQL["finished_runs"](slug="dialectic", run_id=None),
+        )
+        return len(plans), len(runs)
+
+    assert make_run(terminal)["status"] == "completed"
+    assert terminal.inside(history) == (0, 0)
 
 
 def test_demo_documents_contain_no_template_placeholders(

@@ -1,105 +1,152 @@
-"""Forecasts: never negative, within the range of earlier runs, and increasing with the work."""
+"""Forecasts: the range is the spread of earlier work, contains the middle, and has few digits."""
 
-from math import isclose
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.core.durations import (
-    MIN_RUNS,
-    MIN_UNITS,
+from waybook.core.forecasts import (
+    MIN_OTHER,
+    MIN_SAME,
     Estimate,
     Forecast,
-    estimate_median,
-    estimate_sum,
+    estimate,
     make_forecast,
-    quantile,
+    rough_cost,
+    rough_duration,
 )
 
-VALUES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
-UNITS = st.lists(VALUES, min_size=MIN_UNITS, max_size=60)
-RUNS = st.lists(VALUES, min_size=MIN_RUNS, max_size=60)
-COUNTS = st.integers(min_value=1, max_value=20_000)
+RATE = st.floats(min_value=1e-3, max_value=1e9)
+RATES = st.lists(RATE, min_size=MIN_SAME, max_size=60)
+LEFT = st.integers(min_value=1, max_value=20_000)
+SHARE = st.floats(0, 1)
+OWN = st.just(0.0) | RATE
+SECONDS = st.floats(min_value=0, max_value=1e10)
 
 
 def at_most(first: float, second: float) -> bool:
     """Return whether the first value is not greater than the second, except by rounding."""
-    return first <= second or isclose(first, second, rel_tol=1e-9, abs_tol=1e-6)
+    return first <= second * (1 + 1e-9)
 
 
-@given(st.lists(VALUES, min_size=1), st.floats(0, 1), st.floats(0, 1))
-def test_quantile_is_between_the_smallest_and_the_largest_value(
-    values: list[float], first: float, second: float
+def made(rates: list[float], left: int = 1, own: float = 0, share: float = 0) -> Estimate:
+    result = estimate(rates, left, least=MIN_SAME, own=own, own_share=share)
+    assert result is not None
+    return result
+
+
+@given(RATES, LEFT, OWN, SHARE)
+def test_range_is_positive_and_contains_the_middle(
+    rates: list[float], left: int, own: float, share: float
 ) -> None:
-    low, high = (quantile(values, share) for share in sorted((first, second)))
-    assert at_most(min(values), low)
-    assert at_most(low, high)
-    assert at_most(high, max(values))
+    result = made(rates, left, own, share)
+    assert result.low > 0
+    assert at_most(result.low, result.middle)
+    assert at_most(result.middle, result.high)
+    assert result.number == len(rates)
 
 
-@given(RUNS)
-def test_forecast_stays_within_the_range_of_earlier_runs(values: list[float]) -> None:
-    made = estimate_median(values)
-    assert made is not None
-    bounds = (min(values), made.low, made.middle, made.high, max(values))
-    assert all(map(at_most, bounds, bounds[1:]))
+@given(RATES, LEFT)
+def test_range_lies_between_lowest_and_highest_earlier_rate(rates: list[float], left: int) -> None:
+    result = made(rates, left)
+    assert at_most(left * min(rates), result.low)
+    assert at_most(result.high, left * max(rates))
 
 
-@given(RUNS, st.floats(0, 1e6))
-def test_forecast_grows_with_the_durations_or_costs_of_earlier_runs(
-    values: list[float], more: float
+@given(st.lists(RATE, min_size=MIN_SAME, max_size=18), LEFT)
+def test_range_of_up_to_18_plans_reaches_from_lowest_to_highest(
+    rates: list[float], left: int
 ) -> None:
-    short, long = estimate_median(values), estimate_median([value + more for value in values])
-    assert short is not None
-    assert long is not None
-    assert at_most(short.middle, long.middle)
-    assert at_most(short.low, long.low)
-    assert at_most(short.high, long.high)
+    result = made(rates, left)
+    assert at_most(result.low, left * min(rates))
+    assert at_most(left * max(rates), result.high)
 
 
-@given(UNITS, COUNTS)
-def test_forecast_lies_between_shortest_and_longest_possible_time(
-    values: list[float], count: int
+@given(RATES, LEFT, LEFT, OWN, SHARE)
+def test_forecast_is_not_longer_if_less_is_left(
+    rates: list[float], first: int, second: int, own: float, share: float
 ) -> None:
-    made = estimate_sum(values, count)
-    assert made is not None
-    bounds = (0, count * min(values), made.low, made.middle, made.high, count * max(values))
-    assert all(map(at_most, bounds, bounds[1:]))
+    few, many = (made(rates, left, own, share) for left in sorted((first, second)))
+    assert all(map(at_most, few[:3], many[:3]))
 
 
-@given(UNITS, COUNTS, COUNTS)
-def test_forecast_is_longer_if_more_work_remains(
-    values: list[float], first: int, second: int
+@given(RATES, RATE, SHARE, SHARE)
+def test_range_is_not_wider_with_more_progress(
+    rates: list[float], own: float, first: float, second: float
 ) -> None:
-    few, many = (estimate_sum(values, count) for count in sorted((first, second)))
-    assert few is not None
-    assert many is not None
-    assert at_most(few.low, many.low)
-    assert at_most(few.middle, many.middle)
-    assert at_most(few.high, many.high)
+    early, late = (made(rates, 1, own, share) for share in sorted((first, second)))
+    assert at_most(late.high / late.low, early.high / early.low)
 
 
-@given(st.lists(VALUES, max_size=MIN_UNITS - 1), COUNTS)
-def test_too_little_finished_work_gives_no_forecast(values: list[float], count: int) -> None:
-    assert estimate_sum(values, count) is None
+@given(RATES, RATE, SHARE)
+def test_middle_lies_between_own_and_typical_rate(
+    rates: list[float], own: float, share: float
+) -> None:
+    typical = made(rates).middle
+    middle = made(rates, 1, own, share).middle
+    assert at_most(min(own, typical), middle)
+    assert at_most(middle, max(own, typical))
 
 
-def test_no_remaining_work_gives_no_forecast() -> None:
-    assert estimate_sum([1.0] * MIN_UNITS, 0) is None
+@given(RATES, LEFT, st.floats(1, 1e6))
+def test_forecast_grows_with_the_rates_of_earlier_plans(
+    rates: list[float], left: int, factor: float
+) -> None:
+    short, long = made(rates, left), made([rate * factor for rate in rates], left)
+    assert all(map(at_most, short[:3], long[:3]))
 
 
-def test_too_few_earlier_runs_give_no_forecast() -> None:
-    assert estimate_median([1.0] * (MIN_RUNS - 1)) is None
+@given(st.lists(st.just(0.0) | RATE, max_size=MIN_OTHER - 1), LEFT, OWN, SHARE)
+def test_too_few_earlier_plans_give_no_estimate(
+    rates: list[float], left: int, own: float, share: float
+) -> None:
+    assert estimate(rates, left, least=MIN_OTHER, own=own, own_share=share) is None
+
+
+@given(SECONDS)
+def test_rough_durations_have_two_digits_and_one_unit(seconds: float) -> None:
+    shown = re.fullmatch(r"([\d,.]+) (s|min|h|d)", rough_duration(seconds))
+    assert shown
+    digits = shown[1].replace(",", "").replace(".", "").strip("0")
+    assert len(digits) <= 2
+    size = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}[shown[2]]
+    assert abs(float(shown[1].replace(",", "")) * size - seconds) <= max(0.5, seconds * 0.051)
+
+
+@given(st.floats(min_value=1, max_value=1e15))
+def test_rough_costs_have_at_most_two_significant_digits(micros: float) -> None:
+    shown = rough_cost(micros).removeprefix("$").replace(",", "")
+    assert len(shown.replace(".", "").strip("0")) <= 2
+    assert abs(float(shown) * 1e6 - micros) <= max(0.5, micros * 0.051)
+
+
+@given(RATES, LEFT, OWN, SHARE)
+def test_shown_range_contains_the_shown_middle(
+    rates: list[float], left: int, own: float, share: float
+) -> None:
+    def number(micros: float) -> float:
+        return float(rough_cost(micros).removeprefix("$").replace(",", ""))
+
+    middle, low, high, _ = made(rates, left, own, share)
+    assert number(low) <= number(middle) <= number(high)
+
+
+def test_no_remaining_work_gives_no_estimate() -> None:
+    assert estimate([1.0] * MIN_OTHER, 0, least=MIN_OTHER) is None
 
 
 def test_forecast_text_contains_time_cost_and_range() -> None:
-    seconds = Estimate(middle=11_400, low=7_200, high=18_000)
-    cost = Estimate(middle=4_200_000, low=4_200_000, high=4_200_000)
-    made = Forecast(seconds=seconds, cost=cost, basis="12 runs")
-    assert made.text == "3 h 10 min (5 to 95 %: 2 h to 5 h), $4.20"
+    seconds = Estimate(11_400, 7_200, 18_000, 12)
+    cost = Estimate(4_200_000, 4_200_000, 4_200_000, 12)
+    made = Forecast(seconds=seconds, cost=cost, source="earlier plans")
+    assert made.text == "3.2 h (2 to 5), $4.20"
+    assert made.basis == "from 12 earlier plans"
 
 
-def test_missing_time_and_cost_estimates_give_no_forecast() -> None:
-    assert make_forecast(None, None, "no runs") is None
-    cost = Estimate(middle=1, low=1, high=1)
-    assert make_forecast(None, cost, "3 runs") == Forecast(seconds=None, cost=cost, basis="3 runs")
+def test_forecast_of_too_little_work_names_the_missing_number() -> None:
+    early = make_forecast(None, None, "earlier plans", known=0, needed=5)
+    assert early == Forecast(too_early="none of the 5 earlier plans that a forecast needs")
+    cost = Estimate(1, 1, 1, 5)
+    assert make_forecast(Estimate(0.4, 0, 0.9, 5), None, "plans", known=5, needed=5) is None
+    known = make_forecast(None, cost, "plans", known=5, needed=5)
+    assert known == Forecast(cost=cost, source="plans")

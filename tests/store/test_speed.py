@@ -208,7 +208,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.SQL["check_stalls"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
-        "finished steps": details.SQL["finished_steps"](plan_id=LAST_UUID),
+        "finished plans": details.SQL["finished_plans"](plan_id=LAST_UUID),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
         "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from database_fixtures import ON_POSTGRES_18
-from org_env import AgentClient, Body, OrgEnv, make_step
+from org_env import AgentClient, Body, make_step
 from transport.page_client import Browser, send, visible_text
 
 pytestmark = ON_POSTGRES_18
@@ -128,24 +128,6 @@ async def test_step_form_without_edits_leaves_conditions_unchanged(
     assert unescape(again[1]) == text
 
 
-async def test_plan_page_shows_forecast_after_five_steps_are_done(
-    browser: Browser, world: OrgEnv
-) -> None:
-    agent, plan = world.agent, await world.agent.plan(8)
-    path = f"/plans/{plan['planId']}"
-    for done in range(1, 7):
-        taken = await agent.take(plan)
-        world.clock.advance(minutes=10)
-        usage = {"inputTokens": 1, "costUsd": 0.25, "model": "m"}
-        await agent.submit(taken, usage=usage)
-        text = visible_text((await browser.get(path)).text)
-        if done < 5:
-            assert "of work left" not in text
-        else:
-            minutes = {5: "30 min, $0.75", 6: "20 min, $0.50"}[done]
-            assert f"about {minutes} of work left" in text
-
-
 async def test_plan_copied_on_dashboard_keeps_results_before_the_chosen_step(
     browser: Browser, agent: AgentClient
 ) -> None:
@@ -186,23 +168,3 @@ async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
     refused = await send(browser, path, **early)
     assert refused.status_code == 400
     assert 'value="Kept"' in refused.text
-
-
-async def test_plan_copy_page_shows_forecast_for_the_steps_left_to_do(
-    browser: Browser, world: OrgEnv
-) -> None:
-    agent, plan = world.agent, await world.agent.plan(8)
-    path = f"/plans/{plan['planId']}/copy"
-    text = visible_text((await browser.get(path)).text)
-    assert "Left to do 8 of 8 steps Forecast No forecast: too few finished steps so far." in text
-    for _ in range(6):
-        taken = await agent.take(plan)
-        world.clock.advance(minutes=10)
-        await agent.submit(taken, usage={"inputTokens": 1, "costUsd": 0.25, "model": "m"})
-    assert "2 of 8 steps Forecast 20 min, $0.50" in visible_text((await browser.get(path)).text)
-    fields = {"name": "Kept", "from": "3", "step": "preview"}
-    reply = await send(browser, path, **fields)
-    assert reply.status_code == 200
-    assert "6 of 8 steps Forecast 1 h, $1.50" in visible_text(reply.text)
-    assert 'value="Kept"' in reply.text
-    assert '<option value="3" selected>' in reply.text

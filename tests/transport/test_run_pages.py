@@ -338,14 +338,22 @@ async def test_start_run_form_sent_twice_starts_the_run_once(
 async def test_forecast_of_new_run_is_the_median_of_earlier_runs(
     browser: Browser, world: OrgEnv
 ) -> None:
-    await finish_runs(world, 3)
-    text = visible_text((await send(browser, PATH, **{**FORM, "models": "a\nb"})).text)
-    assert "median of the last 3 runs of this workflow, in proportion to the jobs" in text
+    await finish_runs(world, 2)
+    form = {**FORM, "models": "a\nb"}
+    text = visible_text((await send(browser, PATH, **form)).text)
+    assert "only 2 of the 3 earlier runs of this workflow that a forecast needs" in text
+    world.database.is_simulated = True
+    await finish_runs(world, 1)
+    world.database.is_simulated = False
+    assert "only 2 of the 3 earlier" in visible_text((await send(browser, PATH, **form)).text)
+    await finish_runs(world, 1)
+    text = visible_text((await send(browser, PATH, **form)).text)
+    assert "from 3 earlier runs of this workflow" in text
     jobs = re.search(r"All stages (\d+)", text)
     assert jobs
-    # The earlier runs took 20, 40 and 60 minutes, and each of their jobs cost half a dollar.
-    assert "40 min (5 to 95 %: 22 min to 58 min)" in text
-    assert f", ${int(jobs[1]) / 2:.2f} median" in text
+    # The earlier runs took 20, 40 and 20 minutes, and each of their jobs cost half a dollar.
+    assert "20 min (20 to 40)" in text
+    assert f", ${int(jobs[1]) / 2:.0f}" in text
 
 
 @pytest.mark.parametrize(
@@ -405,29 +413,35 @@ async def test_run_started_by_form_stores_each_input_by_name(browser: Browser) -
 
 
 async def test_run_page_shows_the_forecast_of_an_open_run(browser: Browser, world: OrgEnv) -> None:
-    await finish_runs(world, 3)
     run = await world.agent.run()
-    page = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
-    assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
+    path = f"/runs/{run['runId']}"
+    page = visible_text((await browser.get(path)).text)
+    assert "Too early for a forecast: none of the 3 earlier runs of this workflow" in page
+    await finish_runs(world, 3)
+    page = visible_text((await browser.get(path)).text)
+    assert re.search(r"About \d+ min .* left from 3 earlier runs of this workflow", page), page
 
 
-async def test_forecast_without_earlier_runs_uses_finished_jobs_of_the_run(
+async def test_run_forecast_follows_the_cost_of_finished_jobs(
     browser: Browser, world: OrgEnv
 ) -> None:
-    agent, run = world.agent, await world.agent.run(models="abcdef")
-    usage = {"inputTokens": 1, "costUsd": 0.1, "model": "a"}
-    done = 0
-    for stage in ("scope", "gather"):
-        while (job := await agent.call("get_next_job", runId=run["runId"]))[
-            "status"
-        ] == "job_ready":
-            world.clock.advance(minutes=2)
-            await agent.submit_documents(job, usage=usage)
-            done += 1
-            text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
-            assert (f"left; {done} finished jobs of this run" in text) == (done >= 5), (done, text)
-            if done == 6:
-                # All jobs took two minutes and cost ten cents, so the forecast is a single value.
-                assert re.search(r"About [\d hmin]+, \$\d+\.\d0 left; 6 finished", text), text
-                return
-        await agent.feedback(run, stage)
+    agent = world.agent
+    await finish_runs(world, 3)
+    run = await agent.run(models="abcdef")
+
+    async def cost_left(pattern: str) -> list[float]:
+        text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
+        found = re.search(f", {pattern} left from 3 earlier runs", text)
+        assert found, text
+        return [float(number.replace(",", "")) for number in found.groups()]
+
+    # A job cost half a dollar in the earlier runs, and costs fifty dollars in this one.
+    (expected,) = await cost_left(r"\$([\d.,]+)")
+    for number in range(6):
+        if number == 1:
+            await agent.feedback(run, "scope")
+        job = await agent.job(run)
+        await agent.submit_documents(job, usage={"inputTokens": 1, "costUsd": 50, "model": "a"})
+    middle, low, high = await cost_left(r"\$([\d,]+) \(\$([\d,]+) to \$([\d,]+)\)")
+    assert 4 * expected < middle
+    assert low <= middle < high

@@ -80,6 +80,8 @@ class DecisionContext(NamedTuple):
     new_uuid: Callable[[], str]
     #: The org's review policy. It is loaded only for calls that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
+    #: Whether the time is that of a simulation, such as the demo.
+    is_simulated: bool = False
 
 
 class Scope(StrEnum):

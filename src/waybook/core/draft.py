@@ -23,6 +23,8 @@ class BaseDraft:
         self._texts: dict[str, tuple[str, ...]] = {}
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
+        if self.moment.is_simulated and entity in {Entity.PLAN, Entity.RUN}:
+            row["simulated"] = True
         self.note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:

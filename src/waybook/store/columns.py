@@ -80,7 +80,7 @@ plan p
 plan_brief b
     plan_id text parent, research_question text, formatting_notes text, skill_execution_id uuid,
     created_at timestamptz, created_by text, copied_from text, copied_seq integer,
-    sequential boolean
+    sequential boolean, simulated boolean
 plan_step s
     plan_id text parent, id text key, step_order integer order, step_type text type, title text,
     status text, attempt integer, stall_seconds integer, in_progress_since timestamptz,
@@ -122,7 +122,7 @@ run r
     copied_seq integer, usage json, lists json, audit_seq integer key, audit_hash bytea key,
     updated_at timestamptz key
 run_brief b
-    run_id text parent, input json, created_at timestamptz, created_by text
+    run_id text parent, input json, created_at timestamptz, created_by text, simulated boolean
 stage_run g
     run_id text parent, stage_slug text key, models json, prior json, started_at timestamptz,
     completed_at timestamptz, feedback text, feedback_at timestamptz, feedback_by text

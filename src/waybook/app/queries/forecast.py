@@ -1,75 +1,50 @@
-"""Forecasts the time and cost of plans and runs from finished steps, jobs and runs."""
+"""Forecasts the time and cost of plans and runs from earlier plans and runs."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from waybook.app.request.request_context import RequestContext
-from waybook.core.durations import (
-    MIN_RUNS,
-    MIN_UNITS,
-    Forecast,
-    estimate_median,
-    estimate_sum,
-    make_forecast,
-)
+from waybook.core.forecasts import MIN_OTHER, MIN_SAME, Forecast, estimate, make_forecast
 from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.plan.model import CLOSED_PLAN, Plan, Step, StepStatus
+from waybook.plan.model import CLOSED_PLAN, Plan, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
 from waybook.store.driver.queries import Row, first_column
 from waybook.store.runs import work as runs_store
 
 
-def _scaled(history: Sequence[Row], jobs: int) -> Forecast | None:
-    runs = [row for row in history if row.jobs]
-    costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
-    return make_forecast(
-        estimate_median([row.seconds * jobs / row.jobs for row in runs]),
-        estimate_median(costs),
-        f"median of the last {len(runs)} runs of this workflow, in proportion to the jobs",
-    )
-
-
 def run_forecast(
-    run: Run,
-    expected: Mapping[str, StageCounts],
-    stages: int,
-    history: Sequence[Row],
-    intervals: Sequence[float],
-    costs: Sequence[int],
+    run: Run, expected: Mapping[str, StageCounts], stages: int, history: Sequence[Row], spent: float
 ) -> Forecast | None:
-    """Forecast the time and cost of the rest of a run.
+    """Forecast the time and cost of the rest of a run, which has taken `spent` seconds so far.
 
-    The forecast is based on earlier runs of the workflow or, if these are too few, on the finished
-    jobs of the run itself.
+    The pace of the run itself counts as much as that of the earlier runs after a tenth of its jobs.
     """
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = add_counts(counts.total_jobs for counts in expected.values()).known
-    left = 0 if total is None else total - sum(step.done for step in run.steps.values())
-    if left < 1:
+    done = sum(step.done for step in run.steps.values())
+    if total is None or total <= done:
         return None
-    if sum(row.jobs > 0 for row in history) >= MIN_RUNS:
-        return _scaled(history, left)
+    # Some of the jobs of a copy were done in another run.
+    own = None if run.copied_from or not done else (spent / done, run.usage.cost_micros / done)
+    return _jobs_forecast(history, total - done, own, done / (done + total / 10))
+
+
+def _jobs_forecast(
+    history: Sequence[Row], left: int, own: tuple[float, float] | None = None, share: float = 0
+) -> Forecast | None:
+    runs = [row for row in history if row.jobs]
+    times, costs = ([row[place] / row.jobs for row in runs if row[place]] for place in (0, 1))
+    time, cost = own or (0, 0)
     return make_forecast(
-        estimate_sum(intervals, left),
-        estimate_sum(costs, left),
-        f"{len(intervals)} finished jobs of this run",
+        estimate(times, left, least=MIN_SAME, own=time, own_share=share),
+        estimate(costs, left, least=MIN_SAME, own=cost, own_share=share),
+        "earlier runs of this workflow",
+        known=len(runs),
+        needed=MIN_SAME,
     )
-
-
-def job_intervals(started: datetime | None, jobs: Sequence[Row]) -> list[float]:
-    """Return the seconds from the end of each completed job to the end of the next one."""
-    ends = sorted(
-        job.completed_at for job in jobs if job.completed_at and job.status == "completed"
-    )
-    # Count the time from the start to the first job only if the list contains all jobs.
-    is_complete = bool(jobs) and jobs[0].total == len(jobs)
-    times = [started, *ends] if started is not None and is_complete else ends
-    return [(end - start).total_seconds() for start, end in pairwise(times)]
 
 
 class StartPreview(NamedTuple):
@@ -77,12 +52,14 @@ class StartPreview(NamedTuple):
     stages: Mapping[str, Count]
     total: Count
     forecast: Forecast | None
-    runs: int
 
     @property
     def too_large(self) -> str | None:
         """Return the first stage that has too many jobs, if there is one."""
         return next((s for s, jobs in self.stages.items() if (jobs.known or 0) > MAX_JOBS), None)
+
+
+_UNKNOWN_JOBS: Final = Forecast(too_early="the number of jobs is not known in advance")
 
 
 def start_preview(
@@ -109,8 +86,7 @@ def start_preview(
     return StartPreview(
         stages=stages,
         total=total,
-        forecast=_scaled(history, total.known) if total.known else None,
-        runs=len(history),
+        forecast=_jobs_forecast(history, total.known) if total.known else _UNKNOWN_JOBS,
     )
 
 
@@ -124,6 +100,7 @@ async def read_known_models(ctx: RequestContext) -> list[str]:
     return first_column(rows)
 
 
+_STEPS_OF_EQUAL_WEIGHT: Final = 2
 #: Statuses of steps that still have to be worked on.
 _OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
 
@@ -131,22 +108,36 @@ _OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_I
 def plan_forecast(plan: Plan, history: Sequence[Row]) -> Forecast | None:
     if plan.status in CLOSED_PLAN:
         return None
-    return steps_forecast([*plan.steps_with_status(*_OPEN_STEPS)], history)
+    return steps_forecast(sum(1 for _ in plan.steps_with_status(*_OPEN_STEPS)), history)
 
 
-def steps_forecast(left: Sequence[Step], history: Sequence[Row]) -> Forecast | None:
-    """Forecast the time and cost of steps, or return None if there is too little history.
+def steps_forecast(left: int, history: Sequence[Row]) -> Forecast | None:
+    """Forecast the time and cost of the steps that are left of a plan.
 
-    Finished steps of the same plan, or with the same titles, are preferred as history.
+    Earlier plans with the same steps are preferred. The pace of the plan itself counts more with
+    every finished step: as much as that of the earlier plans after two steps.
     """
-    titles = {step.title for step in left if step.title}
-    similar = [row for row in history if row.is_own or row.title in titles]
-    basis = "finished steps of this plan and steps with the same title"
-    if len(similar) < MIN_UNITS:
-        similar, basis = [*history], "finished steps of recent plans"
-    costs = [row.cost_micros for row in similar if row.cost_micros is not None]
-    return make_forecast(
-        estimate_sum([row.seconds for row in similar], len(left)),
-        estimate_sum(costs, len(left)),
-        f"{len(similar)} {basis}",
+    if not left:
+        return None
+    own = next((row for row in history if row.is_own), None)
+    plans = [row for row in history if not row.is_own]
+    same = [row for row in plans if row.is_same]
+    source, needed = "earlier plans", MIN_OTHER
+    if len(same) >= MIN_SAME:
+        plans, source, needed = same, "earlier plans with the same steps", MIN_SAME
+    done = own.steps if own else 0
+    share = done / (done + _STEPS_OF_EQUAL_WEIGHT)
+    seconds, cost = (
+        estimate(
+            [row[place] / row.steps for row in plans if row[place]],
+            left,
+            least=needed,
+            own=(own[place] or 0) / done if own else 0,
+            own_share=share,
+        )
+        for place in (0, 1)
     )
+    # An agent that has reported no cost so far will hardly begin to do so.
+    is_free = own is not None and not own.cost_micros
+    cost = None if is_free else cost
+    return make_forecast(seconds, cost, source, known=len(plans), needed=needed)

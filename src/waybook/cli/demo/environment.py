@@ -40,6 +40,7 @@ class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
         """Set the database clock to `start`. From then on, only the simulation advances it."""
         self._database = database
+        database.is_simulated = True
         self.pace = pace
         self._owed = self._shown = 0.0
         self._is_unread = False

@@ -148,8 +148,10 @@ class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: Time that tests set in place of the current time.
+        #: Time that tests and the demo set in place of the current time.
         self.frozen_now: datetime | None = None
+        #: Whether new plans and runs are marked as simulated.
+        self.is_simulated = False
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
         #: Concurrent requests with the same secret share one lookup.

@@ -64,7 +64,7 @@ SQL = load(
     outputs=Output,
     output=(Output, "output plan_id content"),
     latest_outputs=(Output, "output plan_id plan_name"),
-    finished_steps="is_own title seconds cost_micros",
+    finished_plans="seconds cost_micros steps is_own is_same",
     previous_reviews=(
         "review_id feedback decision decided_by decided_at result_summary result_length"
     ),

@@ -133,31 +133,42 @@ select :row_of_output, a.plan_id::text, p.name as plan_name
  order by a.created_at desc, a.id desc
  limit %(most)s;
 
--- name: finished_steps
--- Return the completed steps of a plan, and of the newest completed plans, with time and cost.
--- Reviewed steps are left out, because their time includes waiting for a person. So are steps
--- carried over into a copy: they were never in progress there.
+-- name: finished_plans
+-- Return the number, time and cost of the completed steps of a plan, and of the newest completed
+-- plans. Simulated plans are left out. So are reviewed steps, because their time includes waiting
+-- for a person, and steps carried over into a copy: they were never in progress there.
 with chosen as (
   (select p.id, true as is_own
      from plan p
     where p.org_id = :org and p.id = %(plan_id)s)
    union all
-  (select p.id, false
-     from plan p
-    where p.org_id = :org
-      and p.status = 'completed'
-      and p.id <> %(plan_id)s
-    order by p.id desc
+  (select n.id, false
+     from (select p.id
+             from plan p
+            where p.org_id = :org
+              and p.status = 'completed'
+              and p.id <> %(plan_id)s
+            order by p.id desc
+            limit 200) n
+     join plan_brief b on b.org_id = :org and b.plan_id = n.id
+    where b.simulated is null
+    order by n.id desc
     limit 20)),
 used as (
   select u.step_id, sum(u.cost_micros)::bigint as cost_micros
     from chosen c
     join usage u on u.org_id = :org and u.plan_id = c.id
-   group by u.step_id)
-select c.is_own, s.title,
-       extract(epoch from s.completed_at - s.in_progress_since)::float8 as seconds,
-       used.cost_micros
+   group by u.step_id),
+titled as (
+  select array_agg(distinct o.title) as titles
+    from plan_step o
+   where o.org_id = :org and o.plan_id = %(plan_id)s)
+select sum(extract(epoch from s.completed_at - s.in_progress_since))::float8 as seconds,
+       sum(used.cost_micros)::bigint as cost_micros, count(*) as steps, c.is_own,
+       coalesce(2 * count(distinct s.title) filter (where s.title = any (t.titles))
+                > cardinality(t.titles), false) as is_same
   from chosen c
+ cross join titled t
  cross join lateral (select s.* from plan_step s where s.org_id = :org
                                                    and s.plan_id = c.id offset 0) s
   left join used on used.step_id = s.id
@@ -168,8 +179,8 @@ select c.is_own, s.title,
                     where v.org_id = :org
                       and v.plan_id = s.plan_id
                       and v.step_id = s.id)
- order by c.is_own desc, s.completed_at desc, s.id
- limit 500;
+ group by c.id, c.is_own, t.titles
+ order by c.id desc;
 
 -- name: previous_reviews
 -- For each of these reviews, return the last review of the same step that was decided before it. If

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from waybook.app.queries.forecast import plan_forecast
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
-from waybook.core.durations import Forecast
+from waybook.core.forecasts import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import TO_DO, Shown
 from waybook.core.usage import Totals
@@ -175,9 +175,9 @@ class PlanInclude(Flag):
     NAMES = auto()
     #: Names and status changes of the steps that the page shows.
     WINDOW = auto()
-    FINISHED_STEPS = auto()
+    FINISHED_PLANS = auto()
 
-    PAGE = REVIEW_RECORD | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
+    PAGE = REVIEW_RECORD | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_PLANS
     BOARD = HISTORY | STATUS_CHANGES | NAMES
 
 
@@ -204,7 +204,7 @@ class PlanDetail:
     status_changes: Sequence[StepStatusChange] = ()
     #: Names of steps without a title. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    finished_steps: Sequence[Row] = ()
+    finished_plans: Sequence[Row] = ()
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
     #: Status of the listed steps. None lists all steps.
@@ -240,7 +240,7 @@ class PlanDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        return plan_forecast(self.plan, self.finished_steps)
+        return plan_forecast(self.plan, self.finished_plans)
 
     @property
     def shown(self) -> Shown:
@@ -321,7 +321,7 @@ async def read_plan_detail(
         PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),
         PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id, most=details.MAX_ENTRIES),
-        PlanInclude.FINISHED_STEPS: details.SQL["finished_steps"](plan_id=plan_id),
+        PlanInclude.FINISHED_PLANS: details.SQL["finished_plans"](plan_id=plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }
     statements = {part: statement for part, statement in possible.items() if part in include}

@@ -7,11 +7,11 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
 
-from waybook.app.queries.forecast import job_intervals, run_forecast
+from waybook.app.queries.forecast import run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, origin_view
 from waybook.app.request.request_context import RequestContext
-from waybook.core.durations import Forecast
+from waybook.core.forecasts import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import Shown, word_of
 from waybook.core.usage import Totals
@@ -32,7 +32,7 @@ from waybook.plan.progress import progress_json
 from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state, state_of_run
-from waybook.store.driver.queries import Row, first_column
+from waybook.store.driver.queries import Row
 from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
     ReadableRow,
@@ -61,13 +61,12 @@ class RunInclude(Flag):
     MODEL_USAGE = auto()
     JOB_TIMES = auto()
     FINISHED_RUNS = auto()
-    RESULT_COSTS = auto()
     STAGE_FIGURES = auto()
     #: A longer history.
     FEED = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
-    PAGE = BOARD | FAILURES | JOB_COUNTS | MODEL_USAGE | JOB_TIMES | FINISHED_RUNS | RESULT_COSTS
+    PAGE = BOARD | FAILURES | JOB_COUNTS | MODEL_USAGE | JOB_TIMES | FINISHED_RUNS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,6 @@ class RunDetail:
     model_usage: tuple[tuple[str, Totals], ...] = ()
     job_times: tuple[Row, ...] = ()
     finished_runs: Sequence[Row] = ()
-    result_costs: Sequence[int] = ()
 
     @property
     def is_closed(self) -> bool:
@@ -173,8 +171,7 @@ class RunDetail:
             self.expected,
             len(self.compiled_dag.order),
             self.finished_runs,
-            job_intervals(self.created_at, self.job_times),
-            self.result_costs,
+            (self.now - (self.created_at or self.now)).total_seconds(),
         )
 
 
@@ -194,7 +191,6 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.MODEL_USAGE: work.SQL["model_usage"](run_id=run_id, most=_MAX_MODELS_LISTED),
         RunInclude.JOB_TIMES: work.SQL["job_times"](run_id=run_id, most=_MAX_TIMELINE_JOBS),
         RunInclude.FINISHED_RUNS: work.SQL["finished_runs"](slug=None, run_id=run_id),
-        RunInclude.RESULT_COSTS: work.SQL["result_costs"](run_id=run_id),
     }
     wanted = [part for part in parts if part in include]
     versions = jobs.SQL["versions"](run_id=run_id, always=False)
@@ -233,5 +229,4 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
         job_times=tuple(reversed(rows[RunInclude.JOB_TIMES])),
         finished_runs=rows[RunInclude.FINISHED_RUNS],
-        result_costs=first_column(rows[RunInclude.RESULT_COSTS]),
     )

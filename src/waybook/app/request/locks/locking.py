@@ -123,7 +123,8 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def context(self) -> DecisionContext:
-        return DecisionContext(self.now, self.actor, new_id, new_uuid)
+        is_simulated = self.ctx.services.database.is_simulated
+        return DecisionContext(self.now, self.actor, new_id, new_uuid, is_simulated=is_simulated)
 
     @property
     def write_context(self) -> WriteContext:

@@ -134,7 +134,7 @@ Source: TypeAlias = dict[str, Any]
 
 
 async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> Source:
-    include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
+    include = PlanInclude.NAMES | PlanInclude.FINISHED_PLANS
     detail = await read_plan_detail(await page.context(), page.path("plan_id"), include)
     plan, steps = detail.plan, detail.plan.steps
     last = max((step.order for step in steps if step.status in DONE_STEP), default=0)
@@ -152,8 +152,7 @@ async def _plan_source(page: PageRequest, chosen: str | None, _: str | None) -> 
         "arguments": {"upToStep": max(0, first - 1)},
         "models": None,
         "work": f"{len(left)} of {len(steps)} steps" if chosen in points else None,
-        "forecast": steps_forecast(left, detail.finished_steps),
-        "preview": None,
+        "forecast": steps_forecast(len(left), detail.finished_plans),
     }
 
 
@@ -191,7 +190,6 @@ async def _run_source(page: PageRequest, chosen: str | None, models: str | None)
         **source,
         "work": f"{preview.total.jobs_text} in {stages} stage{'' if stages == 1 else 's'}",
         "forecast": preview.forecast,
-        "preview": preview,
     }
 
 
