@@ -607,6 +607,8 @@ create table document (
   foreign key (org_id, job_id) references job (org_id, id)
 );
 create index document_words on document using gin (words) with (gin_pending_list_limit = 256);
+-- Only documents that were made again, so that a page of a run finds at once that there are none.
+create index document_newer on document (org_id, run_id) where version > 1;
 create unique index document_place on document
   (run_id, org_id, stage_slug, document_key, step_key, model, lineage, coalesce(reviewer, ''),
    version);

@@ -1,10 +1,55 @@
 -- name: run_jobs
--- Return the jobs of a run that match the filters, with their usage. The usage of all jobs is
--- summed together, because its index is by run, not by job.
-with used as (
+-- Return a page of the jobs of a run that match the filters, with their usage. Of the other jobs,
+-- only the order is read. The index of usage is by run, not by job. Without a filter by model or
+-- status, the total comes from the counters of the steps, but it is at least the jobs found so far:
+-- a step has more jobs than its counter says if documents were made in parts or rendered.
+with found as materialized (
+  (select j.id, j.rank, j.model
+     from job j
+    where j.org_id = :org
+      and j.run_id = %(run_id)s
+      and %(job_id)s::text is null
+      and (%(stage)s::text is null or j.stage_slug = %(stage)s::text)
+      and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
+      and (%(model)s::text is null or j.model = %(model)s::text)
+      and (%(statuses)s::json is null
+           or j.status in (select json_array_elements_text(%(statuses)s::json)))
+    order by j.rank, j.model, j.id
+    limit %(most)s::integer + 1
+   offset %(skipped)s)
+   union all
+  (select j.id, j.rank, j.model
+     from job j
+    where j.org_id = :org and j.run_id = %(run_id)s and j.id = %(job_id)s::text)
+), page as materialized (
+  select f.id,
+         case when (select count(*) from found) <= %(most)s
+              then %(skipped)s::bigint + (select count(*) from found)
+              when %(model)s::text is null and %(statuses)s::json is null
+              then greatest(%(skipped)s::bigint + (select count(*) from found),
+                            (select sum(s.total)
+                               from stage_step s
+                              where s.org_id = :org
+                                and s.run_id = %(run_id)s
+                                and (%(stage)s::text is null or s.stage_slug = %(stage)s::text)
+                                and (%(step_key)s::text is null or s.step_key = %(step_key)s::text)))
+              else (select count(*)
+                      from job c
+                     where c.org_id = :org
+                       and c.run_id = %(run_id)s
+                       and (%(stage)s::text is null or c.stage_slug = %(stage)s::text)
+                       and (%(step_key)s::text is null or c.step_key = %(step_key)s::text)
+                       and (%(model)s::text is null or c.model = %(model)s::text)
+                       and (%(statuses)s::json is null
+                            or c.status in (select json_array_elements_text(%(statuses)s::json))))
+         end as total
+    from (select f.id from found f order by f.rank, f.model, f.id limit %(most)s) f
+), used as (
   select u.job_id, :usage_sums
     from usage u
-   where u.org_id = :org and u.run_id = %(run_id)s
+   where u.org_id = :org
+     and u.run_id = %(run_id)s
+     and u.job_id = any (array(select page.id from page))
    group by u.job_id)
 select coalesce(used.input_tokens, 0) as input_tokens,
        coalesce(used.output_tokens, 0) as output_tokens,
@@ -15,28 +60,30 @@ select coalesce(used.input_tokens, 0) as input_tokens,
        j.ready_at <= app_now() as is_ready,
        coalesce(greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second',
                 false) as is_silent,
-       count(*) over () as total
-  from job j
+       page.total
+  from page
+ cross join lateral (select j.* from job j where j.org_id = :org and j.id = page.id offset 0) j
   left join used on used.job_id = j.id
- where j.org_id = :org
-   and j.run_id = %(run_id)s
-   and (%(job_id)s::text is null or j.id = %(job_id)s::text)
-   and (%(stage)s::text is null or j.stage_slug = %(stage)s::text)
-   and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
-   and (%(model)s::text is null or j.model = %(model)s::text)
-   and (%(statuses)s::json is null
-        or j.status in (select json_array_elements_text(%(statuses)s::json)))
- order by j.rank, j.model, j.id
- limit %(most)s
-offset %(skipped)s;
+ order by j.rank, j.model, j.id;
 
 -- name: job_events
-select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
-       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error
-  from audit_entry e
- where e.org_id = :org
-   and e.subject_id = %(run_id)s
-   and e.details ->> 'jobId' = %(job_id)s::text
+-- Return the audit entries of a job. Entries before and after the only attempt of a completed job
+-- are skipped by the index; `strpos` is much cheaper than reading the JSON of the others.
+select e.seq, e.at, e.event, e.actor, e.session, d.action, d.attempt, d.error
+  from (select e.*, coalesce(e.brief, e.details) as short
+          from audit_entry e
+         where e.org_id = :org
+           and e.subject_id = %(run_id)s
+           and e.at >= (select coalesce(max(case when j.attempt = 1 then j.started_at end),
+                                        '-infinity')
+                          from job j where j.org_id = :org and j.id = %(job_id)s)
+           and e.at <= (select coalesce(max(j.completed_at) + interval '1 minute', 'infinity')
+                          from job j where j.org_id = :org and j.id = %(job_id)s)
+           and strpos(coalesce(e.brief, e.details)::text, %(job_id)s) > 0
+        offset 0) e
+ cross join lateral json_to_record(e.short) as d (
+         action text, attempt bigint, error text, "jobId" text)
+ where d."jobId" = %(job_id)s
  order by e.seq
  limit %(most)s;
 
@@ -84,15 +131,26 @@ select j.stage_slug as stage, j.model,
  group by j.stage_slug, j.model;
 
 -- name: job_times
--- Return the times of a run's started jobs, latest start first.
-select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
-       j.completed_at, count(*) over () as total
-  from job j
- where j.org_id = :org
-   and j.run_id = %(run_id)s
-   and j.job_type <> 'RENDER'
-   and j.started_at is not null
- order by j.started_at desc, j.id desc
+-- Return the times of a run's started jobs, latest start first. If there are more, their total
+-- comes from the counters of the steps, and counts the parts of a continued job once.
+with started as materialized (
+  select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
+         j.completed_at
+    from job j
+   where j.org_id = :org
+     and j.run_id = %(run_id)s
+     and j.job_type <> 'RENDER'
+     and j.started_at is not null
+   order by j.started_at desc, j.id desc
+   limit %(most)s::integer + 1)
+select t.*, case when n.shown <= %(most)s::integer then n.shown
+                 else greatest(n.shown, (select sum(s.done + s.failed)
+                                           from stage_step s where s.org_id = :org
+                                                               and s.run_id = %(run_id)s)) end
+            ::bigint as total
+  from started t
+ cross join (select count(*) as shown from started) n
+ order by t.started_at desc, t.id desc
  limit %(most)s;
 
 -- name: document_versions
