@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+import orjson
+
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Event, Row, Rows, replay
 from waybook.core.decision_context import Channel, Scope
@@ -54,8 +56,24 @@ def entry_details(entry: SealedEntry) -> dict[str, Json]:
 
 
 def entry_text(entry: SealedEntry) -> str:
-    changes: list[Json] = [change.as_json() for change in changes_in([entry])]
-    return as_json_text({**entry_details(entry), "changes": changes})
+    """Return the details with one object for each change, as `Change.as_json` writes it.
+
+    An export has up to 100,000 entries, so the text is parsed once and no `Change` is created.
+    """
+    details = orjson.loads(entry.details)
+    groups = details.get("changes") or ()
+    changes = [
+        {
+            "entity": entity,
+            "id": row_id,
+            "field": field,
+            "from": values[0] if len(values) > 1 else None,
+            "to": values[-1],
+        }
+        for entity, row_id, fields in groups
+        for field, values in fields.items()
+    ]
+    return as_json_text({**details, "changes": changes})
 
 
 def _parse_details(entry: SealedEntry) -> Json:
@@ -65,7 +83,9 @@ def _parse_details(entry: SealedEntry) -> Json:
 
 _BROWSE_PAGE_SIZE = 50
 _MAX_EXPORTED_ENTRIES = 100_000
-_EXPORT_BATCH_SIZE = 500
+#: An export holds one batch in memory. Its next batch has fewer entries if these are long.
+_MIN_EXPORT_BATCH, _MAX_EXPORT_BATCH = 10, 500
+_EXPORT_BATCH_BYTES = 1_000_000
 _EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
@@ -110,12 +130,16 @@ async def browse_audit(
 async def all_entries(
     ctx: RequestContext, filter_: AuditFilter, most: int = _MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
+    size = _MIN_EXPORT_BATCH
     while most > 0:
-        entries, cursor = await browse_audit(ctx, filter_, min(_EXPORT_BATCH_SIZE, most))
+        entries, cursor = await browse_audit(ctx, filter_, min(size, most))
         yield entries
         most -= len(entries)
         if cursor is None:
             return
+        mean = sum(len(entry.details) for entry in entries) // len(entries) + 1
+        fitting = min(_EXPORT_BATCH_BYTES // mean, 5 * size, _MAX_EXPORT_BATCH)
+        size = max(_MIN_EXPORT_BATCH, fitting)
         filter_ = filter_._replace(after_cursor=cursor)
 
 

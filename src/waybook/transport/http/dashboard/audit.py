@@ -1,7 +1,7 @@
 """Audit page with its export."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -127,14 +127,20 @@ def json_lines(entries: list[AuditEntry]) -> str:
 
 
 def csv_lines(entries: list[AuditEntry]) -> str:
-    def texts(entry: AuditEntry) -> Iterator[str]:
-        yield entry.at.isoformat()
-        for name in COLUMNS[1:-1]:
-            value = getattr(entry, name)
-            yield "" if value is None else str(value)
-        yield entry_text(entry)
-
-    return csv_text(map(texts, entries))
+    return csv_text(
+        (
+            entry.at.isoformat(),
+            entry.subject,
+            entry.subject_id,
+            str(entry.seq),
+            entry.event,
+            entry.actor,
+            entry.channel,
+            entry.session or "",
+            entry_text(entry),
+        )
+        for entry in entries
+    )
 
 
 _EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = {
