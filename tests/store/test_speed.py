@@ -320,6 +320,14 @@ def test_full_text_search_uses_index_or_reads_only_newest_rows(
     assert {table for table, how in scans(query_plan) if how == "Seq Scan"} == set()
     if indexed:
         assert TEXT_INDEXES[kind] <= used_indexes(query_plan)
+    else:
+        # The newest rows are read in the order of the primary key, and no further.
+        backwards = {
+            node["Index Name"]
+            for node in nodes(query_plan)
+            if node["Node Type"] == "Index Scan" and node["Scan Direction"] == "Backward"
+        }
+        assert {name.removesuffix("_words") + "_pkey" for name in TEXT_INDEXES[kind]} == backwards
 
 
 #: Number of plans to complete in the test of updates, and number of steps of each.

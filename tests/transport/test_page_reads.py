@@ -10,6 +10,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from sent_messages import count_blocks
 from transport.page_client import Browser, main_text
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.store import text_search
 
 #: Blocks that a page of much work may read in addition: deeper indexes, and a few longer rows.
 MAX_MORE_BLOCKS = 60
@@ -72,3 +73,24 @@ async def test_shortened_audit_details_show_the_same_pages_as_whole_ones(
     assert [main_text(await browser.get(path)) for path in paths] == shortened
     detail = await read_plan_detail(at(agent), plan["planId"], PlanInclude.ADDED)
     assert detail.added == 1
+
+
+async def test_search_without_leakproof_functions_finds_older_names_by_word(
+    world: OrgEnv, browser: Browser, blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = world.agent
+    if world.place.server.is_embedded:
+        pytest.skip("the search functions of this server are leakproof")
+    monkeypatch.setattr(text_search, "MAX_UNINDEXED_ROWS", 2)
+    await agent.plan(1, name="Glacial lakes")
+    await agent.run(name="Glacial streams")
+    counts = []
+    for _ in range(2):
+        for number in range(5):
+            await agent.plan(1, name=f"Rivers {number}")
+            await agent.run(name=f"Deltas {number}")
+        counts.append(await blocks_of(browser, blocks, "/search?q=glac"))
+        page = main_text(await browser.get("/search?q=glac"))
+        assert "Glacial lakes" in page
+        assert "Glacial streams" in page
+    assert counts[1] <= counts[0] + MAX_MORE_BLOCKS

@@ -585,16 +585,27 @@ asked as materialized (
             from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
 );
 
--- name: first_text
--- An id that is not larger than any other, as a UUID or as a text.
-'00000000-0000-0000-0000-000000000000';
+-- name: words_of_name
+-- The words of a search by name without the full-text index, as in `words_asked`. Quotes and minus
+-- signs are left to the search of the newest rows.
+name_word as materialized (
+  select w.word as first, w.word || chr(1114111) as last
+    from unnest(app_name_parts(%(beginnings)s)) as w (word)
+   where not %(indexed)s::boolean
+);
 
--- name: text_matches
--- True if a row of `texts` matches a search. Without the full-text index, only the newest rows
--- match.
-t.words @@ (select words from asked)
-and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
-                       order by n.id desc offset 5000 limit 1), :first_text);
+-- name: matching_texts
+-- Rows of `texts` that match a search. Without the full-text index, only the newest rows are read:
+-- in order of their ids, because a condition on the id would be checked row by row, see
+-- `session_of_entry`.
+(select t.*
+   from texts t
+  where %(indexed)s::boolean and t.words @@ (select words from asked)
+  union all
+ select t.*
+   from (select t.* from texts t where not %(indexed)s::boolean order by t.id desc
+          limit %(scanned)s) t
+  where t.words @@ (select words from asked));
 
 -- name: best_texts
 -- Rows of `matching` with their ranks, best first.
@@ -604,19 +615,25 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: best_named_rows
--- Rows with the searched id, or with a match in `named` or `texts`, best first.
+-- Rows with the searched id, or with a match in `named` or `texts`, best first. `by_word` has older
+-- rows whose names contain a word of the search, for servers without the full-text index.
 (select m.id, max(m.rank) as rank
    from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
-            from named n
+            from (select n.* from named n where %(indexed)s::boolean
+                                            and n.words @@ (select name from asked)
+                   union all
+                  select n.*
+                    from (select n.* from named n where not %(indexed)s::boolean
+                           order by n.id desc limit %(scanned)s) n
+                   union all
+                  select n.*
+                    from by_word w
+                   cross join lateral (select n.* from named n where n.id = w.id offset 0) n) n
            where n.words @@ (select name from asked)
-             and n.id >= coalesce((select o.id from named o where not %(indexed)s::boolean
-                                    order by o.id desc offset 5000 limit 1),
-                                  :first_text)
            limit 500)
           union all
          (select t.id, ts_rank(t.words, (select words from asked))
-            from texts t
-           where :text_matches
+            from :matching_texts t
            limit 500)
           union all
          select %(id)s::text, 10 where %(id)s::text is not null) m

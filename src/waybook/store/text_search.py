@@ -21,6 +21,10 @@ SETTINGS: Final = (
 )
 
 
+#: Number of the newest rows of each table that are searched without the full-text index.
+MAX_UNINDEXED_ROWS: Final = 2_500
+
+
 class TextQuery(NamedTuple):
     text: str
     #: Search text without its last word. None if the last word must match as a whole.
@@ -32,7 +36,13 @@ class TextQuery(NamedTuple):
 
 def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
     """Return the statements of a search: settings, and one query per kind of row."""
-    values: dict[str, Value] = {**query._asdict(), "indexed": indexed, "most": most, "wide": 120}
+    values: dict[str, Value] = {
+        **query._asdict(),
+        "indexed": indexed,
+        "most": most,
+        "wide": 120,
+        "scanned": MAX_UNINDEXED_ROWS,
+    }
     return [
         *SETTINGS,
         SQL["plans"](**values),

@@ -1,10 +1,39 @@
 -- Full-text search in plans, steps, results, runs and documents. Each query ranks a limited number
 -- of matching rows. If `indexed` is false, only a limited number of the newest rows is searched, by
--- primary key. The shared fragments search the tables that a query calls `named` and `texts`. These
--- are not materialized, so that the tables' indexes serve the search.
+-- primary key, and besides the names of all plans and runs by their words. The shared fragments
+-- search the tables that a query calls `named` and `texts`. These are not materialized, so that the
+-- tables' indexes serve the search.
 
 -- name: plans
 with :text_asked,
+:words_of_name,
+rarest as materialized (
+  select a.first, a.last
+    from name_word a
+   cross join lateral (select count(*) as names
+                         from (select
+                                 from plan_word n
+                                where n.org_id = :org and n.word >= a.first and n.word < a.last
+                                limit 500) n) c
+   order by c.names, length(a.first) desc, a.first
+   limit 1
+),
+by_word as materialized (
+  select n.plan_id as id
+    from rarest a
+   cross join lateral (select n.plan_id
+                         from plan_word n
+                        where n.org_id = :org and n.word = a.first
+                        order by n.plan_id desc
+                        limit 500) n
+   union
+  select n.plan_id
+    from rarest a
+   cross join lateral (select n.plan_id
+                         from plan_word n
+                        where n.org_id = :org and n.word > a.first and n.word < a.last
+                        limit 500) n
+),
 named as not materialized (select p.id, p.words from plan p where p.org_id = :org),
 texts as not materialized (select b.plan_id as id, b.words from plan_brief b
                                                           where b.org_id = :org)
@@ -18,6 +47,7 @@ select p.id::text, p.name, null::text as place, to_json(left(b.research_question
 
 -- name: steps
 with :text_asked,
+by_word as (select null::text as id where false),
 named as not materialized (select s.id, s.words from plan_step s where s.org_id = :org),
 texts as not materialized (select b.step_id as id, b.words from step_brief b
                                                           where b.org_id = :org)
@@ -38,8 +68,7 @@ texts as not materialized (select r.step_id as id, r.words from step_result r
                                                           where r.org_id = :org),
 matching as (
   select t.id, t.words
-    from texts t
-   where :text_matches
+    from :matching_texts t
    limit 500
 )
 select s.id::text, :title_of_step as name, p.name as place,
@@ -55,6 +84,34 @@ select s.id::text, :title_of_step as name, p.name as place,
 
 -- name: runs
 with :text_asked,
+:words_of_name,
+rarest as materialized (
+  select a.first, a.last
+    from name_word a
+   cross join lateral (select count(*) as names
+                         from (select
+                                 from run_word n
+                                where n.org_id = :org and n.word >= a.first and n.word < a.last
+                                limit 500) n) c
+   order by c.names, length(a.first) desc, a.first
+   limit 1
+),
+by_word as materialized (
+  select n.run_id as id
+    from rarest a
+   cross join lateral (select n.run_id
+                         from run_word n
+                        where n.org_id = :org and n.word = a.first
+                        order by n.run_id desc
+                        limit 500) n
+   union
+  select n.run_id
+    from rarest a
+   cross join lateral (select n.run_id
+                         from run_word n
+                        where n.org_id = :org and n.word > a.first and n.word < a.last
+                        limit 500) n
+),
 named as not materialized (select r.id, r.words from run r where r.org_id = :org),
 texts as not materialized (select b.run_id as id, b.words from run_brief b where b.org_id = :org)
 select r.id::text, r.name, null::text as place,
@@ -74,9 +131,8 @@ with :text_asked,
 texts as not materialized (select d.* from document d where d.org_id = :org),
 matching as (
   select t.id, t.words
-    from texts t
-   where :text_matches
-     and not exists (select from document n
+    from :matching_texts t
+   where not exists (select from document n
                       where n.org_id = :org
                         and n.run_id = t.run_id and n.stage_slug = t.stage_slug
                         and n.document_key = t.document_key
