@@ -240,7 +240,7 @@ harness.citus = $(HARNESS_PYTHON) citus.run $(if $(CITUS_URL),--url "$(CITUS_URL
 ##@ Measure and write: make harness NAME=...
 # First fills a database with a million plans: about 8 GB in the temporary directory.
 ## measure reads in orgs with 100,000 and 1,000,000 plans; some minutes
-harness.bench-large = PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py --plans 100000 1000000
+harness.bench-large = PYTHONPATH=.:tests:tests/support $(BIN)/python benchmarks/lists.py --plans 100000 1000000
 
 # First fills a database with 200,000 passages, or with two million if PASSAGES=1000000. If
 # PGVECTOR_URL is set, the search is compared with pgvector on that server.

@@ -1,6 +1,18 @@
--- Complete the jobs of a run's wide stage, as their agents would have: all but the last 1,000, with
--- one document, one usage record and two audit entries each. Every hundredth job fails instead.
+-- Open the other steps of a run's wide stage, and complete the jobs, as their agents would
+-- have: all but the last 1,000, with one document, one usage record and two audit entries each.
+-- Every hundredth job fails instead.
 set session_replication_role = replica;
+insert into stage_step (org_id, run_id, stage_slug, step_key, total, done, failed, opened_at)
+select s.org_id, s.run_id, s.stage_slug, 'wide-' || n, s.total, 0, 0, s.opened_at
+  from stage_step s cross join generate_series(2, 10) n
+ where s.run_id = ':run' and s.stage_slug = 'work';
+insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
+                 attempt, tries, ready_at, part, counted)
+select j.org_id, substr('23456789b', n - 1, 1) || substr(j.id, 2), j.run_id, j.stage_slug,
+       'wide-' || n, j.job_type, j.model, j.rank + n, j.unit, j.status, 0, 0, j.ready_at, j.part,
+       j.counted
+  from job j cross join generate_series(2, 10) n
+ where j.run_id = ':run' and j.stage_slug = 'work';
 create temporary table worked as
 select j.id, j.org_id, j.stage_slug, j.step_key, j.model, j.unit, n, n % 100 = 0 as failed,
        now() - interval '2 days' + n * interval '5 seconds' as began
