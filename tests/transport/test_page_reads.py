@@ -24,11 +24,13 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def blocks_of(browser: Browser, blocks: list[int], path: str) -> int:
-    """Return the number of blocks that a page reads once its statements are prepared."""
-    for _ in range(2):
+    """Return the fewest blocks that a page reads; a new connection also reads catalogs."""
+    counts = []
+    for _ in range(5):
         blocks.clear()
         assert (await browser.get(path)).status_code == 200
-    return sum(blocks)
+        counts.append(sum(blocks))
+    return min(counts)
 
 
 async def make_worked_plan(agent: AgentClient, results: list[str]) -> tuple[Body, str]:
