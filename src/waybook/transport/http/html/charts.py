@@ -250,9 +250,9 @@ def _spans(spans: Sequence[Span], period: Period, label: str, look: str, height:
     rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="{}" rx="{}">{}</rect>')
     link = Markup('<a href="{}" aria-label="{}" tabindex="{}">{}</a>')
     for span in _joined(spans, period):
-        start = period.place(span.start)
-        width = max(period.place(span.end) - start, 0.6)
-        x, top = _n(min(start, 100 - width)), (height - tall) // 2
+        end = period.place(span.end)
+        width = max(end - period.place(span.start), 0.6)
+        x, top = _n(max(end - width, 0)), (height - tall) // 2
         title = _title(span.text)
         bar = rect.format(_paint(span.kind), x, _n(width), top, tall, tall // 5, title)
         # Finished work is in the table, so it is not a tab stop.
