@@ -1,6 +1,7 @@
 """Inbox page: decisions without JavaScript, and what a review card shows."""
 
 import re
+from html import unescape
 
 import httpx2
 import pytest
@@ -44,16 +45,21 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     world.clock.advance(minutes=4)
     await make_review(world.agent, name="Newer", resultSummary="long\n" * 200)
     text = (await browser.get("/inbox")).text
-    assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
-    assert "requested by ann" in text
-    assert "waiting 4 min" in text
+    assert text.index("Older, step 1</b>") < text.index("Newer, step 1</b>")
+    assert "Requested by ann , waiting 4 min" in visible_text(text)
     assert "Is this <strong>right</strong>?" in text
     assert "Are &lt;these&gt; all?" in text
     assert "6650" in text
-    assert text.count('<details class="text" open') == 1, "the long result is folded"
+    assert "Result under review" in opened_texts(text)
+    newer = re.findall(r'href="(/inbox\?item=[^"]+)"', text)[1]
+    assert "Result under review" not in opened_texts((await browser.get(newer)).text), "it is long"
     assert "<script>alert" not in text
     assert "Next door" not in text
     assert 'title="2 waiting for you"' in text
+
+
+def opened_texts(html: str) -> list[str]:
+    return re.findall(r'<details class="text fold" open><summary>([^<]+)', html)
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
@@ -128,7 +134,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
 ) -> None:
     run, stage = await make_waiting_run(agent)
     text = (await browser.get("/inbox")).text
-    assert "Rivers</a>:" in text
+    assert "Rivers. Your feedback starts the next stage." in text
     assert 'title="1 waiting for you"' in text
     named = {"runId": run["runId"], "stageSlug": stage, "back": "/inbox"}
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback=" ")
@@ -155,10 +161,10 @@ async def test_failed_stage_stays_in_inbox_until_retry(browser: Browser, world: 
         world.clock.advance(minutes=4)
     page = await browser.get("/inbox")
     text = visible_text(page.text)
-    assert text.index("Older : scope failed") < text.index("Newer : scope failed")
-    assert "waiting 8 min for you to retry it" in text
+    assert text.index("Older. Job failed:") < text.index("Newer. Job failed:")
+    assert "Waiting 8 min for you to retry it" in text
     assert "Job failed: scope (a, held by ann): No &lt;sources&gt;." in text
-    assert page.text.count("Retry failed jobs") == 2
+    assert page.text.count("Retry failed jobs") == 1
     assert 'title="2 waiting for you"' in page.text
     assert "Nothing needs you." in (await browser.get("/")).text
     fields = {"stage": "scope", "key": "k", "back": "/inbox"}
@@ -188,9 +194,45 @@ async def test_full_inbox_shows_the_next_review_after_a_decision(
         reviews.append(await make_review(world.agent, name=f"Plan {n}"))
     text = (await browser.get("/inbox")).text
     assert "2 more will appear after you decide these" in text
-    assert "Plan 20</a>" not in text
+    assert "Plan 20, step 1</b>" not in text
     await decide(browser, reviews[0], "approve")
-    assert "Plan 20</a>" in (await browser.get("/inbox")).text
+    assert "Plan 20, step 1</b>" in (await browser.get("/inbox")).text
+
+
+async def test_next_item_opens_after_a_decision_without_scripts(
+    browser: Browser, world: OrgEnv
+) -> None:
+    reviews = []
+    for n in range(3):
+        world.clock.advance(seconds=1)
+        reviews.append(await make_review(world.agent, name=f"Plan {n}"))
+    page = (await browser.get(f"/inbox?item=review-{reviews[1]['reviewId']}")).text
+    assert "2 of 3" in page
+    back = unescape(re.findall(r'name="back" value="([^"]+done=[^"]+)"', page)[0])
+    reply = await decide(browser, reviews[1], "approve", back=back)
+    assert (reply.status_code, reply.headers["location"]) == (303, back)
+    page = (await browser.get(back)).text
+    assert "pat approved: Plan 1, step 1." in page
+    assert f'id="review-{reviews[2]["reviewId"]}"' in page
+    assert "Plan 1, step 1</b>" not in page
+    # After the last item, the first one opens.
+    back = unescape(re.findall(r'name="back" value="([^"]+done=[^"]+)"', page)[0])
+    assert f"item=review-{reviews[0]['reviewId']}" in back
+
+
+async def test_decided_review_is_in_the_second_list_with_its_decision(
+    browser: Browser, agent: AgentClient
+) -> None:
+    review = await make_review(agent)
+    await decide(browser, review, "modify", feedback="Name the sources.")
+    text = (await browser.get("/inbox?show=decided")).text
+    assert "Done:</b> pat requested changes" in text
+    assert "<blockquote>Name the sources.</blockquote>" in text
+    assert 'action="/decisions"' not in text
+    again = (await browser.get(f"/inbox?item=review-{review['reviewId']}")).text
+    assert "Done:</b> pat requested changes" in again
+    unknown = await browser.get("/inbox?item=review-nonsense&done=nonsense")
+    assert "Nothing is waiting for you" in unknown.text
 
 
 @given(
@@ -237,11 +279,12 @@ async def test_inbox_and_front_page_mark_overdue_review(browser: Browser, world:
     await make_review(world.agent, name="Late")
     world.clock.advance(hours=20)
     await make_review(world.agent, name="Recent")
-    assert "due in 4 h" in (await browser.get("/inbox")).text
+    assert "due in 4 h" in visible_text((await browser.get("/inbox")).text)
     world.clock.advance(hours=6)
     inbox = (await browser.get("/inbox")).text
-    assert inbox.count("overdue by 2 h") == 1
-    assert inbox.index("overdue by 2 h") < inbox.index("Recent</a>, step 1")
+    assert visible_text(inbox).count("overdue by 2 h") == 1
+    assert inbox.count(">overdue</span>") == 1
+    assert inbox.index("Late, step 1</b>") < inbox.index("Recent, step 1</b>")
     front = (await browser.get("/")).text
     assert front.count("<b>overdue</b>") == 1
 
@@ -371,7 +414,7 @@ async def test_feedback_card_lists_documents_of_completed_stage(
     assert over["status"] == "awaiting_feedback", over
     await render_all(agent)
     text = (await browser.get("/inbox")).text
-    (listed,) = re.findall(r'<ul class="documents".*?</ul>', text, re.DOTALL)
+    (listed,) = re.findall(r'<ul class="ev documents".*?</ul>', text, re.DOTALL)
     assert 1 <= listed.count("/api/documents/") <= MAX_DOCUMENTS
     assert "by opus" in listed
     assert "by gpt" in listed

@@ -49,6 +49,13 @@ async def list_reviews(
     return lists.read_review_records(rows)
 
 
+async def list_decided_reviews(ctx: RequestContext, *, limit: int) -> list[ReviewRecord]:
+    """Return decided reviews, those requested last first."""
+    statement = lists.SQL["decided_reviews"](most=limit, walked=_MAX_PENDING)
+    (rows,) = await ctx.read(statement)
+    return lists.read_review_records(rows)
+
+
 async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     (rows,) = await ctx.read(lists.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:

@@ -105,6 +105,7 @@ SQL = load(
     plans_by_activity=PlanSummary,
     plans_with_text=PlanSummary,
     open_reviews=ReviewRecord,
+    decided_reviews=ReviewRecord,
     one_review=ReviewRecord,
     review_outcome=(
         "id plan_id step_id summary questions requested_at requested_as decision feedback "

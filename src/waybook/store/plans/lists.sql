@@ -252,6 +252,19 @@ select :row_of_review
  order by r.requested_at, r.id
  limit %(most)s;
 
+-- name: decided_reviews
+-- Return the decided ones of the newest reviews, those requested last first.
+select :row_of_review
+  from :review_with_its_step
+ where r.decision is not null
+   and r.id in (select n.id
+                  from review n
+                 where n.org_id = :org
+                 order by n.id desc
+                 limit %(walked)s)
+ order by r.id desc
+ limit %(most)s;
+
 -- name: one_review
 select :row_of_review
   from :review_with_its_step

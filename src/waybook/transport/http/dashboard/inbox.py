@@ -1,21 +1,25 @@
-"""Inbox page: cards of pending reviews, awaited feedback and failed stages, and their forms.
+"""Inbox page: a list of what waits for a person, and one open item with its evidence and form.
 
-Overdue reviews come first. The forms work with and without JavaScript.
+Overdue reviews come first. A second list has decided reviews. The forms work with and without
+JavaScript; after a decision, the next item opens.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from waybook.app.queries.inbox import (
+    FailedStage,
     PendingFeedback,
     ReviewEvidence,
     ReviewRecord,
     Row,
+    list_decided_reviews,
     list_failed_stages,
     list_reviews,
     read_evidence,
@@ -24,6 +28,7 @@ from waybook.app.queries.inbox import (
     read_stage_documents,
     runs_awaiting_feedback,
 )
+from waybook.app.request.request_context import RequestContext
 from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
 from waybook.run.model import CompiledDag
@@ -39,6 +44,7 @@ from waybook.transport.http.dashboard.texts import (
     MAX_LENGTH,
     TOO_LONG,
     compare_texts,
+    markdown_gist,
     result_text,
     to_rich_text,
 )
@@ -97,6 +103,7 @@ def decision_card(
     due_at = requested_at + evidence.decide_within if evidence.decide_within else None
     return {
         "kind": "review",
+        "key": f"review-{review.id}",
         "review": review,
         "summary": to_rich_text(review.summary),
         "result": to_rich_text(result),
@@ -143,7 +150,8 @@ def stage_card(awaiting: PendingFeedback, documents: Sequence[Row], **more: obje
         beginnings.append((document, f"{plain[:PREVIEW_LENGTH]}…" if cut else plain))
     run = awaiting.run
     card = feedback_card(run.compiled_dag, awaiting.stage_slug, awaiting.since)
-    card |= {"run_id": run.id, "run_name": run.name, "documents": beginnings}
+    card |= {"key": f"run-{run.id}", "run_id": run.id, "run_name": run.name}
+    card["documents"] = beginnings
     return {**card, "document_count": max((item.total for item in documents), default=0), **more}
 
 
@@ -158,34 +166,144 @@ STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
 _MAX_ITEM_LENGTH: Final = 64
 
 
-async def inbox_page(page: PageRequest) -> Response:
+class InboxItem(NamedTuple):
+    """An entry of the list."""
+
+    #: Identifies the entry in the address of the page.
+    key: str
+    title: str
+    text: str
+    since: datetime
+    source: ReviewRecord | PendingFeedback | FailedStage
+    is_overdue: bool = False
+
+    @property
+    def status(self) -> str:
+        if isinstance(self.source, ReviewRecord):
+            return _STATUS_OF_DECISION.get(self.source.decision or "", "awaiting_review")
+        return "failed" if isinstance(self.source, FailedStage) else "awaiting_feedback"
+
+
+_STATUS_OF_DECISION: Final = {
+    "approve": "completed",
+    "modify": "in_progress",
+    "skip": "skipped",
+    "reject": "failed",
+}
+
+
+def _review_item(ctx: RequestContext, review: ReviewRecord) -> InboxItem:
+    within, name = ctx.services.review_reminder, f"{review.plan_name}, step {review.step_order}"
+    is_overdue = within is not None and review.now > review.requested_at + within
+    text = markdown_gist(review.summary[:PREVIEW_LENGTH])
+    title, text = (review.title, f"{name}. {text}") if review.title else (name, text)
+    since = review.decided_at or review.requested_at
+    return InboxItem(f"review-{review.id}", title, text, since, review, is_overdue)
+
+
+async def _waiting_items(ctx: RequestContext) -> list[InboxItem]:
+    """Return what waits for a person: overdue reviews first, then the longest waiting."""
+    items = [_review_item(ctx, review) for review in await list_reviews(ctx, limit=_MAX_CARDS)]
+    for stage in await runs_awaiting_feedback(ctx, most=_MAX_CARDS):
+        title = f"{stage.stage_name} is completed"
+        text = f"{stage.run.name}. Your feedback starts the next stage."
+        items.append(InboxItem(f"run-{stage.run.id}", title, text, stage.since, stage))
+    for failed in await list_failed_stages(ctx, most=_MAX_CARDS):
+        key = f"failed-{failed.run_id}-{failed.failure.stage}"
+        text = f"{failed.run_name}. {failed.failure.reason[:PREVIEW_LENGTH]}"
+        title = f"{failed.failure.stage} failed"
+        items.append(InboxItem(key, title, text, failed.since, failed))
+    items.sort(key=lambda item: (not item.is_overdue, item.since))
+    return items[:_MAX_CARDS]
+
+
+async def inbox_page(
+    page: PageRequest, opened: Card | None = None, status: int = HTTPStatus.OK
+) -> Response:
+    """Show the list and one item: the card of a submitted form, or the item in the address."""
     ctx = await page.context()
-    reviews = await list_reviews(ctx, limit=_MAX_CARDS)
-    evidence = await read_evidence(ctx, [review.id for review in reviews])
-    stages = await runs_awaiting_feedback(ctx, most=_MAX_CARDS)
-    documents = await read_stage_documents(ctx, stages)
-    cards = [
-        *(decision_card(review, evidence[review.id]) for review in reviews),
-        *(stage_card(*item) for item in zip(stages, documents, strict=True)),
-        *(
-            {"kind": "failure", "is_overdue": False, "since": stage.since, "stage": stage}
-            for stage in await list_failed_stages(ctx, most=_MAX_CARDS)
-        ),
-    ]
-    cards.sort(key=lambda card: (not card["is_overdue"], card["since"]))
-    return await page.render("inbox", cards=cards[:_MAX_CARDS])
+    is_decided = page.query("show") == "decided"
+    if is_decided:
+        reviews = await list_decided_reviews(ctx, limit=_MAX_CARDS)
+        items = [_review_item(ctx, review) for review in reviews]
+    else:
+        items = await _waiting_items(ctx)
+    keys = [item.key for item in items]
+    chosen = opened["key"] if opened else page.query("item") or ""
+    card = opened or await _find_card(ctx, items, chosen)
+    at = keys.index(card["key"]) if card and card["key"] in keys else -1
+    after = keys[at + 1 : at + 2] or keys[: max(at, 0)]
+    return await page.render(
+        "inbox",
+        status=status,
+        is_decided=is_decided,
+        items=items,
+        card=card,
+        position=at,
+        # The item that opens after a decision.
+        following=after[0] if after else None,
+        toast=await _toast(page, page.query("done")),
+    )
+
+
+async def _find_card(ctx: RequestContext, items: Sequence[InboxItem], chosen: str) -> Card | None:
+    """Return the chosen item. A review may be decided already. By default, return the first."""
+    sources = {item.key: item.source for item in items}
+    kind, _, review_id = chosen.partition("-")
+    if chosen not in sources and kind == "review":
+        with suppress(WaybookError):
+            review = await read_review(ctx, require_id(IdKind.REVIEW, review_id))
+            return await _open_card(ctx, review)
+    source = sources.get(chosen) or next(iter(sources.values()), None)
+    return await _open_card(ctx, source) if source else None
+
+
+async def _open_card(
+    ctx: RequestContext, source: ReviewRecord | PendingFeedback | FailedStage
+) -> Card:
+    if isinstance(source, ReviewRecord):
+        return decision_card(source, (await read_evidence(ctx, [source.id]))[source.id])
+    if isinstance(source, PendingFeedback):
+        (documents,) = await read_stage_documents(ctx, [source])
+        return stage_card(source, documents)
+    key = f"failed-{source.run_id}-{source.failure.stage}"
+    return {"kind": "failure", "key": key, "since": source.since, "stage": source, "outcome": None}
+
+
+_DONE: Final = {
+    "feedback": "Feedback sent. The next stage has started.",
+    "retry": "Failed jobs were reset and can be claimed again.",
+}
+
+
+async def _toast(page: PageRequest, done: str | None) -> str | None:
+    """Return what the last decision did. `done` is a word, or the id of the decided review."""
+    if done is None or done in _DONE:
+        return _DONE.get(done or "")
+    with suppress(WaybookError):
+        review = await _read_review(page, done)
+        if review.decision:
+            name = f"{review.plan_name}, step {review.step_order}"
+            return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {name}."
+    return None
 
 
 async def _respond(
-    page: PageRequest, form: SubmittedForm, status: int = HTTPStatus.OK, **card: object
+    page: PageRequest, form: SubmittedForm, status: int = HTTPStatus.OK, **card: Card
 ) -> Response:
     """Show the card after its form was submitted.
 
     A reply to the page's script always has status 200, because the script ignores other statuses.
     """
-    shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if page.is_partial else status
+    if _is_from_inbox(form):
+        return await inbox_page(page, next(iter(card.values())), code)
+    shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     return await page.render("decide", status=code, back=form.return_path, **shown)
+
+
+def _is_from_inbox(form: SubmittedForm) -> bool:
+    return form.return_path.partition("?")[0] == "/inbox"
 
 
 async def submit_decision(page: PageRequest) -> Response:
@@ -208,7 +326,7 @@ async def submit_decision(page: PageRequest) -> Response:
             typed["error"] = FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
             is_late = code_of(answer) in ALREADY_DECIDED_CODES
             status = HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
-        elif page.is_partial:
+        elif page.is_partial and not _is_from_inbox(form):
             typed = typed_input()
         else:
             return redirect(form.return_path)
@@ -235,7 +353,7 @@ async def submit_feedback(page: PageRequest) -> Response:
         chosen = [name.strip() for name in models.split(",") if name.strip()]
         args = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
         answer = await page.call_tool("submit_stage_feedback", args)
-        if not answer.is_error and not page.is_partial:
+        if not answer.is_error and (not page.is_partial or _is_from_inbox(form)):
             return redirect(form.return_path)
         if not answer.is_error:
             card["outcome"] = outcome_of(ctx.caller.user, "gave feedback", feedback=words)

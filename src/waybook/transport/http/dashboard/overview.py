@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -32,12 +31,11 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.caller import Answer
 from waybook.core.shown import ENDED, Shown, shown
 from waybook.dag.model import RunState
-from waybook.dag.templates.rendering import markdown_to_html
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
-from waybook.transport.http.dashboard.texts import to_rich_text
+from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
@@ -106,15 +104,6 @@ def last_look(request: Request) -> LastLook:
         datetime.fromtimestamp(int(text), UTC) if int(text) else None for text in match.groups()
     )
     return LastLook(since, looked_at)
-
-
-def markdown_gist(text: str) -> str:
-    """Return Markdown as one line of plain text.
-
-    >>> markdown_gist("**Which** of `a` and *b*?")
-    'Which of a and b?'
-    """
-    return Markup(markdown_to_html(text)).striptags()  # noqa: S704 - only its text is used
 
 
 ALL: Final = "all"

@@ -50,6 +50,15 @@ def to_rich_text(value: Json) -> RichText | None:
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
 
 
+def markdown_gist(text: str) -> str:
+    """Return Markdown as one line of plain text.
+
+    >>> markdown_gist("**Which** of `a` and *b*?")
+    'Which of a and b?'
+    """
+    return Markup(markdown_to_html(text)).striptags()  # noqa: S704 - only its text is used
+
+
 MAX_DIFF_LENGTH: Final = 200_000
 #: Maximum number of changed lines. Comparing more lines would take too long.
 MAX_CHANGED_LINES: Final = 1_000

@@ -342,7 +342,7 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
     if answer.is_error:
         return await run_page(page, answer)
     path = safe_return_path(form.fields.get("back"), f"/runs/{quote(run_id, safe='')}")
-    return redirect(f"{path}?done={action}")
+    return redirect(f"{path}{'&' if '?' in path else '?'}done={action}")
 
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
