@@ -66,8 +66,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"act": "disable", "user": "ID"},
     ),
     "/rescue": (
-        {"plan": "ID", "step": "ID", "revision": "1"},
-        {"run": "ID", "stage": "scope", "key": "k"},
+        {"work": "plan:ID:1:ID"},
+        {"work": "run:ID:scope", "key": "k"},
     ),
     "/plans/{plan_id}": ({"step": "ID", "revision": "1"},),
     "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),

@@ -208,7 +208,7 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     browser: Browser, world: OrgEnv
 ) -> None:
     plan = await make_stalled_plan(world, "Stalled rivers")
-    fields = {"plan": plan["planId"], "step": plan["stepIds"][0], "revision": "1", "reassign": "1"}
+    fields = {"work": f"plan:{plan['planId']}:1:{plan['stepIds'][0]}", "reassign": "1"}
     reply = await rescue(browser, fields)
     assert (reply.status_code, reply.headers["location"]) == (303, "/?done=reassign")
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
@@ -226,7 +226,7 @@ async def test_retry_form_retries_failed_jobs_only_once(
 ) -> None:
     run = await agent.run(name="Deep rivers")
     job = await fail_job(agent, run)
-    fields = {"run": run["runId"], "stage": "scope", "key": "k"}
+    fields = {"work": f"run:{run['runId']}:scope", "key": "k"}
     for _ in range(2):
         reply = await rescue(browser, fields)
         assert (reply.status_code, reply.headers["location"]) == (303, "/?done=retry")

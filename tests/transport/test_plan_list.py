@@ -53,9 +53,8 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     text = (await browser.get("/plans")).text
     assert "Rivers &lt;of&gt; the north" in text
     assert 'data-status="stalled"' in text
-    assert "no activity for 40 min" in visible_text(text)
-    assert "<b>1</b> of <b>4</b>, 1 failed" in re.sub(r"\s+", " ", text)
-    assert '<span class="muted">3.</span> Look up 3' in text
+    assert "Stalled 40 min" in visible_text(text)
+    assert "1 of 4 · 1 failed" in visible_text(text)
     assert f"Continue the Waybook plan {plan['planId']}." in text
     assert "Next door" not in text
 
@@ -77,10 +76,8 @@ async def test_canceled_plan_is_shown_as_canceled_on_every_page(
     for state, only in (("canceled", plan), ("failed", failed)):
         assert listed(await browser.get(f"/plans?state={state}")) == [only["planId"]]
     everything = (await browser.get("/plans?state=all")).text
-    assert re.findall(r'state=(canceled|failed)".*<b>(\d)</b>', everything) == [
-        ("failed", "1"),
-        ("canceled", "1"),
-    ]
+    counted = re.findall(r'state=(canceled|failed)">\w+ <span class="num">(\d)<', everything)
+    assert counted == [("failed", "1"), ("canceled", "1")]
     assert (await agent.status(plan))["outcome"] == "canceled"
 
 
@@ -99,7 +96,9 @@ async def test_paginated_plan_list_has_every_plan_once_if_plans_change(
             await agent.call("get_next_step", planId=plan["planId"], another=True)
         await agent.plan(1, name="Newer than all")
         address = older(reply) or ""
-    assert seen == made[::-1]
+    assert sorted(seen) == sorted(made)
+    # Within a page, plans in progress come before plans that are not started.
+    assert {*seen[:50]} == {*made[53:]}
 
 
 async def test_next_page_link_of_plan_list_keeps_the_filter(
@@ -133,11 +132,9 @@ async def test_status_counts_of_the_plan_list_ignore_the_filter(
         await agent.plan(1, name=f"Plan {n}")
     await agent.work_through(await agent.plan(1))
     text = re.sub(r"<svg.*?</svg>|<span[^>]*>|</span>", "", (await browser.get("/plans?q=x")).text)
-    assert "open <b>3</b>" in text
-    assert "all <b>4</b>" in text
-    assert "To do <b>3</b>" in text
-    assert "Done <b>1</b>" in text
-    assert "Stalled <b>" not in text
+    for tab in ("Open 3", "All 4", "To do 3", "Done 1"):
+        assert f">{tab}</a>" in text
+    assert ">Stalled " not in text
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
     open_run = await agent.run()
     return {
         "/feedback": ("/feedback", form),
-        "/rescue": ("/rescue", {"run": stuck["runId"], "stage": "scope", "key": "k"}),
+        "/rescue": ("/rescue", {"work": f"run:{stuck['runId']}:scope", "key": "k"}),
         "/runs/{run_id}/copy": (
             f"/runs/{again['runId']}/copy",
             {"name": "Again", "from": "scope", "models": "a"},

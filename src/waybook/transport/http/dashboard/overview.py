@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -24,6 +25,7 @@ from waybook.app.queries.work_list import (
     OPEN,
     ListOrder,
     PlanFilter,
+    PlanSummary,
     RunFilter,
     list_runs,
     plan_summaries,
@@ -36,9 +38,12 @@ from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
+from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
+#: Order of plans in a list: those that need a person come first.
+_NEED: Final = (Shown.NEEDS_YOU, Shown.FAILED, Shown.STALLED, Shown.RUNNING)
 _PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
@@ -78,22 +83,31 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
 
 
 async def rescue(page: PageRequest) -> Response:
-    """Handle the retry button: let agents claim failed or stalled work again."""
-    form = await page.form()
-    if run_id := form.text("run"):
-        stage = form.text("stage")
+    """Handle the retry buttons: let agents claim failed or stalled work again.
+
+    Each field `work` names a stage, as `run:ID:STAGE`, or steps, as `plan:ID:REVISION:STEP,STEP`.
+    """
+    form, refused = await page.form(), None
+    works = [work for work in form.fields.getlist("work") if isinstance(work, str)][:MAX_LISTED]
+    for work in dict.fromkeys(works):
+        answer = await _retry(page, form.text("key")[:64], work)
+        refused = answer if answer.is_error else refused
+    if refused or not works:
+        return await overview_page(page, refused)
+    back = safe_return_path(form.fields.get("back"), "/")
+    return redirect(f"{back}?done={'reassign' if form.text('reassign') else 'retry'}")
+
+
+async def _retry(page: PageRequest, key: str, work: str) -> Answer:
+    kind, work_id, rest, *_ = *work.split(":", 2), "", ""
+    if kind == "run":
         # All forms of the page share an idempotency key, so the run and the stage are added to it.
-        key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
-        arguments: dict[str, object] = {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
-        answer = await page.call_tool("retry_failed", arguments)
-    else:
-        steps = [step for step in form.fields.getlist("step") if isinstance(step, str)]
-        retries = [{"action": "retry_step", "stepId": step} for step in steps]
-        arguments = modification_arguments(form.text("plan"), form.fields, *retries)
-        answer = await page.call_tool("modify_plan", arguments)
-    if answer.is_error:
-        return await overview_page(page, answer)
-    return redirect(f"/?done={'reassign' if form.text('reassign') else 'retry'}")
+        keyed = {"idempotencyKey": f"{key}:{work_id}:{rest}"[:200]}
+        return await page.call_tool("retry_failed", {"runId": work_id, "stageSlug": rest, **keyed})
+    revision, _, steps = rest.partition(":")
+    retries = [{"action": "retry_step", "stepId": step} for step in steps.split(",")]
+    arguments = modification_arguments(work_id, FormData({"revision": revision}), *retries)
+    return await page.call_tool("modify_plan", arguments)
 
 
 def last_look(request: Request) -> LastLook:
@@ -119,7 +133,7 @@ async def plan_list(page: PageRequest) -> Response:
     wanted = None if state in {OPEN, ALL} else shown(state)
     if wanted not in {None, *_STATES}:
         raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
-    text, mine = params.get("q", "").strip(), "mine" in params
+    text, mine, sort = params.get("q", "").strip(), "mine" in params, page.query("sort")
     before = params.get("before") or None
     results = await plan_summaries(
         ctx,
@@ -141,7 +155,8 @@ async def plan_list(page: PageRequest) -> Response:
         texts[name] = f"{count:,}" + ("+" if results.is_minimum(*states) else "")
     return await page.render(
         "plans",
-        filters={"state": wanted or state, "text": text, "mine": mine},
+        filters={"state": wanted or state, "text": text, "mine": mine, "sort": sort or ""},
+        plans=results.plans if sort else sorted(results.plans, key=_need),
         filtered=bool(text or mine or before or state not in {OPEN, ALL}),
         url_with=page.url_with,
         results=results,
@@ -151,6 +166,10 @@ async def plan_list(page: PageRequest) -> Response:
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
+
+
+def _need(plan: PlanSummary) -> int:
+    return _NEED.index(plan.shown) if plan.shown in _NEED else len(_NEED)
 
 
 def mcp_url(request: Request) -> str:
@@ -171,7 +190,8 @@ async def run_list(page: PageRequest) -> Response:
     return await page.render(
         "runs",
         runs=runs,
-        states=_RUN_STATES,
+        states=dict.fromkeys((ALL, *_RUN_STATES)),
+        url_with=page.url_with,
         filters=filters,
         **page.list_links("before", runs[-1].id if has_more else None),
     )
