@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
@@ -42,6 +42,7 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
+from waybook.transport.http.html.charts import Period, burnup
 from waybook.transport.http.html.layout import mark_drawing
 from waybook.transport.jsonrpc import code_of
 from waybook.transport.mcp.prompts import RESUME_PLAN
@@ -51,6 +52,7 @@ _MAX_MAP_WIDTH: Final = 1250
 WIDTH: Final = 1000
 _MIN_SEGMENT_WIDTH: Final = 4
 _TICK_GAP: Final = 160
+_MIN_BURNUP: Final = 3
 _STATUS_WORDS: Final = {
     "awaiting_input": "waited for a person",
     "failed": "worked on, without a result",
@@ -113,8 +115,29 @@ def plan_content(
         "modifiable": plan.status in MODIFIABLE,
         "orders": {step.id: step.order for step in plan.steps},
         "resume": RESUME_PLAN.format(planId=plan.id).strip(),
+        "burnup": _burnup(detail),
         "refused": None,
     }
+
+
+def _burnup(detail: PlanDetail) -> Markup | None:
+    """Return a chart of the finished steps and the forecast, if enough steps are finished."""
+    start, now, total = detail.brief.created_at, detail.now, len(detail.plan.steps)
+    ends = sorted(max(s.completed_at, start) for s in detail.plan.steps if s.completed_at)
+    if len(ends) < _MIN_BURNUP:
+        return None
+    done = [(start, 0), *((at, number) for number, at in enumerate(ends, 1))]
+    if detail.is_closed:
+        period, cone = Period(start, ends[-1]), None
+    else:
+        left = detail.forecast.seconds if detail.forecast else None
+        cone = None
+        if left:
+            cone = now + timedelta(seconds=left.low), now + timedelta(seconds=left.high)
+        late = max(cone[1] if cone else now, now + (now - start) / 4)
+        period = Period(start, late, now)
+    label = f"Steps done over time: {len(ends)} of {total}"
+    return burnup(done, [(start, total)], period, label, forecast=cone)
 
 
 def build_step_grid(states: Sequence[Shown], width: int = PAGE_SIZE) -> list[dict[str, Any]]:
