@@ -130,6 +130,16 @@ class RecordingDispatcher:
             return [{"outputId": self.deliverable.output_id}]
         raise self.deliverable
 
+    async def read_view(
+        self, caller: Caller, view: str, asked: Mapping[str, str]
+    ) -> Mapping[str, object]:
+        self.calls.append((caller, view, {**asked}))
+        return {view: []}
+
+    async def share_plan(self, caller: Caller, plan_id: str, days: object) -> str:
+        self.calls.append((caller, "share", {"planId": plan_id, "days": days}))
+        return f"http://localhost/shared/{plan_id}"
+
 
 async def any_caller(_: Request | None) -> Caller:
     return CALLER

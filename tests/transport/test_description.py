@@ -75,7 +75,8 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
     fields = {"mediaType": "text/html", "title": "x", "content": "<p>x"}
     output = await agent.call("store_research_output", planId=plan["planId"], **fields)
     plan_id, output_id = plan["planId"], output["outputId"]
-    return {"runId": run["runId"], "resourceId": document, "planId": plan_id, "outputId": output_id}
+    ids = {"runId": run["runId"], "planId": plan_id, "outputId": output_id}
+    return {**ids, "resourceId": document, "view": "plans"}
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
@@ -104,6 +105,19 @@ async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
             for i in (known["outputId"], UNKNOWN_ID)
         ),
         *((path, path, body) for path in ("/api/report", "/api/map") for body in posted),
+        *(
+            ("/api/views/{view}", f"/api/views/{view}", None)
+            for view in (
+                *("plans?limit=1&state=all", "runs?q=x", "reviews", "agents", "workflows"),
+                *(f"plan?q={known['planId']}", f"run?q={run_id}", "plans?state=x", "plans?x=1"),
+                *("plans?limit=0", "plan?q=unknown", "x"),
+            )
+        ),
+        *(
+            ("/api/plans/{planId}/links", f"/api/plans/{plan}/links", body)
+            for plan in (known["planId"], UNKNOWN_ID)
+            for body in (b'{"days":1}', b'{"days":"1"}', b"[]", b"{")
+        ),
     ]
 
 

@@ -75,6 +75,9 @@ def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None
         (f"/api/plans/{UNKNOWN_ID}/outputs", ""),
         (f"/api/outputs/{ids['output']}", "/api/outputs/{outputId}"),
         (f"/api/outputs/{UNKNOWN_ID}", ""),
+        ("/api/views/plans?state=all", "/api/views/{view}"),
+        (f"/api/views/run?q={ids['run']}", ""),
+        ("/api/views/plans?state=nonsense", ""),
         ("/api/openapi.json?x=1", "/api/openapi.json"),
         ("/api/no-such", ""),
         ("/healthz", ""),
@@ -87,6 +90,10 @@ def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None
         for name, body in (("snapshot", SNAPSHOT), ("no JSON", "{"), ("no snapshot", "[1]")):
             reply = server.request("POST", path, body, content_type="application/json")
             recorder.add(f"POST {path}: {name}", http_entry(reply))
+    requested.add("/api/plans/{planId}/links")
+    links = f"/api/plans/{ids['plan']}/links"
+    reply = server.request("POST", links, '{"days": 0}', content_type="application/json")
+    recorder.add(f"POST {links}: no days", http_entry(reply))
     if missing := set(json.loads(described.body)["paths"]) - requested:
         raise AssertionError(f"no request for these routes of openapi.json: {missing}")
     metrics = server.request("GET", "/metrics")

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.sharing import share_plan
 from waybook.app.queries.documents import plan_outputs, read_output
 from waybook.app.queries.inbox import read_review_outcome
 from waybook.app.queries.runs.run_work import read_document
+from waybook.app.queries.work_views import read_query, read_view
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import within_ceiling
 from waybook.app.request.caller import (
@@ -25,6 +27,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.skills import installed_skills
 from waybook.core.decision_context import Scope
+from waybook.json_values import Body
 from waybook.store.runs import load
 
 
@@ -48,6 +51,15 @@ class ServerDispatcher(Dispatcher):
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         _, outputs = await plan_outputs(self._reading(caller), plan_id)
         return [output_view(output) for output in outputs]
+
+    async def read_view(self, caller: Caller, view: str, asked: Mapping[str, str]) -> Body:
+        ctx = self._reading(caller)
+        return await read_view(ctx, view, read_query(asked))
+
+    async def share_plan(self, caller: Caller, plan_id: str, days: object) -> str:
+        self.require_capacity(caller)
+        ctx = RequestContext(services=self.services, caller=caller)
+        return await share_plan(ctx, plan_id, days, self.services.base_url)
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
         review = await read_review_outcome(self._reading(caller), review_id)

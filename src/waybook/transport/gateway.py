@@ -70,6 +70,13 @@ class DispatcherPort(Protocol):
         self, caller: Caller, plan_id: str, /
     ) -> Sequence[Mapping[str, object]]: ...
 
+    async def read_view(
+        self, caller: Caller, view: str, asked: Mapping[str, str], /
+    ) -> Mapping[str, object]: ...
+
+    async def share_plan(self, caller: Caller, plan_id: str, days: object, /) -> str:
+        """Create a link to a snapshot of the plan, and return its URL."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolGateway:

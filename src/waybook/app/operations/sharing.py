@@ -66,6 +66,12 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
     return with_org(secret, ctx.caller.org_id) if is_cluster else secret
 
 
+async def share_plan(ctx: RequestContext, plan_id: str, days: object, base_url: str) -> str:
+    """Create a link that is valid for this number of days, and return its URL."""
+    number = days if isinstance(days, int) and not isinstance(days, bool) else 0
+    return f"{base_url}{SHARED_PATH}/{await create_snapshot_link(ctx, plan_id, number)}"
+
+
 async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:
     require_scope(ctx.caller, Scope.PLAN_WRITE, "revoking a link")
     statement = links.SQL["revoke_snapshot_link"](

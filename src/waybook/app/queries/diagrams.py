@@ -4,8 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from waybook.app.queries.plans.plan import STAGE, PlanDetail, plan_lane
-from waybook.app.queries.runs.run import RunDetail
+from waybook.app.queries.plans.plan import (
+    STAGE,
+    PlanDetail,
+    PlanInclude,
+    plan_lane,
+    read_plan_detail,
+)
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.work_list import resolve_plan, resolve_run
+from waybook.app.request.request_context import RequestContext
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
 from waybook.dag.diagram.status_marks import (
     BRANCH_MARK,
@@ -115,3 +123,12 @@ def run_drawing(board: RunDetail) -> Drawing:
             awaiting=board.awaiting,
         ),
     )
+
+
+async def read_drawing(ctx: RequestContext, noun: str, text: str | None) -> Drawing:
+    """Return the drawing of the map of a plan or run."""
+    if noun == "plan":
+        plan_id = (await resolve_plan(ctx, text)).id
+        return plan_drawing(await read_plan_detail(ctx, plan_id, PlanInclude.BOARD))
+    run_id = (await resolve_run(ctx, text)).id
+    return run_drawing(await read_run_detail(ctx, run_id, RunInclude.NOTHING))

@@ -1,8 +1,9 @@
-"""Read-only REST API: progress of runs, documents, and outputs of plans."""
+"""REST API: lists and views of work, progress of runs, documents, outputs, links to plans."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,6 +11,7 @@ from starlette.routing import Route
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.core.file_names import safe_file_name
 from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page
+from waybook.errors import InvalidInput
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.connection import SECURITY_HEADERS
 from waybook.transport.http.responses import answer_error_response, error_response, json_response
@@ -48,6 +50,8 @@ class ReadApi:
             Route("/api/documents/{resource_id}", self.document),
             Route("/api/plans/{plan_id}/outputs", self.outputs),
             Route("/api/outputs/{output_id}", self.output),
+            Route("/api/views/{view}", self.view),
+            Route("/api/plans/{plan_id}/links", self.share, methods=["POST"]),
         ]
 
     async def progress(self, request: Request) -> Response:
@@ -75,6 +79,20 @@ class ReadApi:
         dispatcher, caller = await self.gateway.enter(request)
         output = await dispatcher.read_output(caller, request.path_params["output_id"])
         return output_response(output)
+
+    async def view(self, request: Request) -> Response:
+        dispatcher, caller = await self.gateway.enter(request)
+        asked = {name: text.replace("\0", "") for name, text in request.query_params.items()}
+        return json_response(await dispatcher.read_view(caller, request.path_params["view"], asked))
+
+    async def share(self, request: Request) -> Response:
+        dispatcher, caller = await self.gateway.enter(request)
+        try:
+            days = from_json(await request.body()).get("days")
+        except (ValueError, AttributeError):
+            raise InvalidInput('the body must be JSON like {"days": 30}') from None
+        url = await dispatcher.share_plan(caller, request.path_params["plan_id"], days)
+        return json_response({"url": url})
 
 
 def file_headers(name: str, media_type: str, place: str = "attachment") -> dict[str, str]:

@@ -14,10 +14,9 @@ from waybook.app.accounts.lookup import AccessLink, LinkKind, find_link, link_de
 from waybook.app.operations.sharing import (
     DEFAULT_DAYS,
     MAX_DAYS,
-    SHARED_PATH,
-    create_snapshot_link,
     read_shared_plan,
     revoke_snapshot_link,
+    share_plan,
 )
 from waybook.app.queries.inbox import (
     read_evidence,
@@ -180,8 +179,8 @@ async def share_page(page: PageRequest) -> Response:
             if form.text("act") == "revoke":
                 await revoke_snapshot_link(ctx, plan_id, form.text("link"))
                 return redirect(page.request.url.path)
-            secret = await create_snapshot_link(ctx, plan_id, int(typed) if is_number(typed) else 0)
-            link = f"{page.dispatcher.services.base_url}{SHARED_PATH}/{secret}"
+            number = int(typed) if is_number(typed) else 0
+            link = await share_plan(ctx, plan_id, number, page.dispatcher.services.base_url)
         except NotFound:
             raise
         except WaybookError as refused:
