@@ -1,5 +1,6 @@
 """Load settings from flags, environment variables, a file and defaults, in this precedence."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -68,6 +69,11 @@ def read_settings(
     settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
     _check(settings)
     return LoadedSettings(settings, sources)
+
+
+def settings_from(flags: Mapping[str, object]) -> LoadedSettings:
+    """Load the settings of a command with these flags."""
+    return read_settings(flags, os.environ)
 
 
 def _read_file(path: Path) -> dict[str, Any]:

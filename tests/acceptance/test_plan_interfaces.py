@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import dataclass, field, replace
 from html import unescape
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,9 +13,8 @@ from rich.console import Console
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
+from waybook.app.queries.work_views import ViewQuery, plan_view, read_view
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.lists import _plan_json
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.decision_context import Channel
@@ -100,8 +100,8 @@ async def test_list_active_plans_shows_status_and_progress_of_stalled_plan(
 async def test_plans_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
-    page = await plan_summaries(context(agent), PlanFilter(order=ListOrder.ACTIVITY))
-    listed: Body = _plan_json(page.plans[0], "http://localhost")
+    answer: Any = await read_view(context(agent), "plans", ViewQuery())
+    (listed,) = answer["plans"]
     counts: Body = listed["counts"]
     shown = Shown(
         status=listed["status"],
@@ -119,7 +119,7 @@ async def test_status_command_shows_status_and_progress_of_stalled_plan(
 ) -> None:
     board = await read_plan_detail(context(agent), plan["planId"], PlanInclude.BOARD)
     console = Console(width=120, file=io.StringIO())
-    console.print(plan_display(board, Viewport(width=120)))
+    console.print(plan_display(plan_view(board), Viewport(width=120)))
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     done, total, percent = found(r"(\d+) of (\d+) done .* (\d+) %", text)
     rows = re.findall(r"^│ +(\d) (.+?) +[^\w\s] (\w+)", text, re.MULTILINE)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import httpx2
 from hypothesis import given, settings
@@ -27,8 +28,8 @@ from waybook.app.queries.work_list import (
     list_runs,
     plan_summaries,
 )
+from waybook.app.queries.work_views import ViewQuery, plan_view, read_view, run_view
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.lists import _plan_row, _run_row
 from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.plan_board import plan_display
 from waybook.cli.terminal.run_board import run_display
@@ -94,7 +95,7 @@ async def check_plan(world: OrgEnv, browser: httpx2.AsyncClient, plan_id: str) -
     assert badge_after("<h1", text) == state
     for step in detail.plan.steps:
         assert badge_after(f'id="s{step.order}"', text) == detail.states[step.id]
-    terminal = printed(plan_display(detail, Viewport(width=140)))
+    terminal = printed(plan_display(plan_view(detail), Viewport(width=140)))
     assert f" {word}" in terminal.splitlines()[1]
     for step in detail.plan.steps:
         row = next(
@@ -119,8 +120,8 @@ async def check_lists(world: OrgEnv, browser: httpx2.AsyncClient, plans: list[Pl
     every = PlanFilter(order=ListOrder.CREATION, all=True)
     listing = await plan_summaries(ctx, every)
     assert {plan.id: plan.shown for plan in listing.plans} == states
-    for plan in listing.plans:
-        assert word_of(plan.shown) in _plan_row(plan, bars=False)[2].plain
+    rows: Any = await read_view(ctx, "plans", ViewQuery(state="all"))
+    assert {row["planId"]: row["state"] for row in rows["plans"]} == states
     listed = await page(browser, "/plans?state=all")
     groups = {id_: Shown.TODO if state in TO_DO else state for id_, state in states.items()}
     assert listing.counts == Counter(groups.values())
@@ -214,13 +215,14 @@ async def check_run(world: OrgEnv, browser: httpx2.AsyncClient, run_id: str) -> 
     assert by_status[tool["status"]] is state
     text = await page(browser, f"/runs/{run_id}")
     assert f'data-status="{state}"' in text
-    terminal = printed(run_display(detail, Viewport(width=140)))
+    terminal = printed(run_display(run_view(detail), Viewport(width=140)))
     assert f" {word}" in terminal.splitlines()[1]
     drawn = (await world.agent.call("draw_map", runId=run_id, detail=True))["progress"]
     stages = [word_of(detail.state_of_stage(stage)) for stage in detail.report["stages"]]
     assert (drawn["word"], {part["word"] for part in drawn["parts"]}) == (word, {*stages})
     (listed,), _ = await list_runs(ctx, RunFilter())
-    assert (listed.shown, word in _run_row(listed)["status"].plain) == (state, True)
+    rows: Any = await read_view(ctx, "runs", ViewQuery(state="all"))
+    assert (listed.shown, rows["runs"][0]["state"]) == (state, state)
     assert listed_state(f"r-{run_id}", await page(browser, "/runs")) == state
     for order in ListOrder:
         for other in (Shown.DONE, Shown.CANCELED, Shown.FAILED, Shown.NEEDS_YOU, Shown.RUNNING):

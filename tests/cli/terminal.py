@@ -8,10 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import pytest
 from click.testing import CliRunner, Result
 
 from waybook.cli.app import app
 from waybook.cli.runtime import AppSession, open_app
+from waybook.cli.terminal import rows
 from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
 
@@ -33,7 +35,9 @@ class Terminal:
             "LINES": str(lines),
             "NO_COLOR": "1",
         }
-        return CliRunner().invoke(app, words, input=typed, env=environment)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "is_terminal", lambda: True)
+            return CliRunner().invoke(app, words, input=typed, env=environment)
 
     def say(self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None) -> str:
         result = self.run(*words, columns=columns, lines=lines, typed=typed)

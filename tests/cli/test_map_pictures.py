@@ -18,7 +18,7 @@ from waybook.app.queries.plans.plan import StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.app import app
 from waybook.cli.terminal.bars import cell_counts, segmented_bar
-from waybook.cli.terminal.plan_board import timeline_bar
+from waybook.cli.terminal.plan_board import TICKS, timeline_bar
 from waybook.core.shown import Shown
 from waybook.dag.definitions.definition import write_definition
 from waybook.plan.model import StepStatus
@@ -170,8 +170,13 @@ def test_terminal_timeline_shortens_a_long_pause() -> None:
     monday = Span(minutes(0), minutes(10), StepStatus.COMPLETED)
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])
-    assert timeline_bar([monday], axis, 22).plain == "━" * 10
-    assert timeline_bar([thursday], axis, 22).plain == " " * 12 + "━" * 9
+    assert timeline_bar([place(monday, axis)], 22).plain == "━" * 10
+    assert timeline_bar([place(thursday, axis)], 22).plain == " " * 11 + "━" * 10
+
+
+def place(span: Span, axis: Axis) -> tuple[int, int, str]:
+    """Return the place of a span on the axis, as in the view of a plan."""
+    return axis.column(span.start, TICKS), axis.column(span.end, TICKS), str(span.status)
 
 
 SPANS = st.lists(
@@ -189,5 +194,5 @@ SPANS = st.lists(
 def test_terminal_timeline_shows_every_time_span(spans: list[Span], width: int) -> None:
     axis = Axis(spans)
     for span in spans:
-        line = timeline_bar([span], axis, width).plain
+        line = timeline_bar([place(span, axis)], width).plain
         assert 1 <= len(line.strip()) <= len(line) <= width

@@ -25,7 +25,7 @@ def test_review_command_prints_questions_of_open_review(terminal: Terminal) -> N
     assert "? Which one?" in output
     assert "Nile" in output
     (entry,) = terminal.json_output("review", plan_id)
-    assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
+    assert (entry["planId"], entry["stepOrder"]) == (plan_id, 1)
 
 
 def test_review_command_shows_markdown_summary_and_html_tags(terminal: Terminal) -> None:
@@ -54,9 +54,8 @@ def test_review_command_lists_run_with_failed_jobs(terminal: Terminal) -> None:
     run_id = run_in_progress(terminal, "Broken antithesis")
     output = terminal.say("review", columns=120)
     assert "Broken antithesis has failed jobs in antithesis" in output
-    args = f'{{"runId": "{run_id}", "stageSlug": "antithesis"}}'
-    assert f"waybook call retry_failed '{args}'" in output
-    terminal.say("call", "retry_failed", args)
+    assert f"waybook run retry {run_id} antithesis" in output
+    terminal.say("run", "retry", run_id, "antithesis")
     assert run_id not in terminal.say("review", columns=120)
 
 

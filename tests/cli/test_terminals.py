@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from cli.terminal import Terminal
 from patience import PATIENCE_SECONDS
 
@@ -125,6 +127,44 @@ def test_watch_command_redraws_when_plan_or_terminal_size_changes(terminal: Term
         assert screen.to_the_end() == 0
         assert "\x1b[?1049l" in screen.text, "the screen is given back"
         assert "Traceback" not in screen.text
+
+
+def test_watch_command_chooses_and_shows_steps_with_keys(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Watched with keys", 5)
+    with open_screen(terminal, "plan", "watch", plan_id) as screen:
+        screen.until(lambda text: "0 of 5 done" in text)
+        os.write(screen.pty, b"jj\x1b[B")
+        os.write(screen.pty, b"k")
+        screen.until(lambda text: "\x1b[7m" in text)
+        os.write(screen.pty, b"\r")
+        screen.until(lambda text: "attempt" in text)
+        os.write(screen.pty, b"q")
+        assert screen.to_the_end() == 0
+    assert "\x1b[?1049l" in screen.text, "the screen is given back"
+
+
+def test_run_watch_ends_with_a_key(terminal: Terminal) -> None:
+    run = terminal.call(
+        "start_run", dagSlug="deep-research", name="Watched run", input="i", models=["m"]
+    )
+    with open_screen(terminal, "run", "watch", run["runId"]) as screen:
+        screen.until(lambda text: "0 of 3 stages" in text)
+        os.write(screen.pty, b"rjq")
+        assert screen.to_the_end() == 0
+
+
+def test_terminal_with_c_locale_gets_ascii_only(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.plan("Río Negro → sea")
+    for name in ("PYTHONUTF8", "PYTHONIOENCODING", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LANG", "C")
+    monkeypatch.setenv("LC_ALL", "C")
+    with open_screen(terminal, "plan", "list", columns=120) as screen:
+        assert screen.to_the_end() == 0
+    assert screen.sent.isascii()
+    assert "R?o Negro > sea" in screen.text
 
 
 def test_review_command_reports_decision_just_made_by_another_process(terminal: Terminal) -> None:

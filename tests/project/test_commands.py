@@ -45,6 +45,9 @@ def test_commands_in_docs_exist_and_have_valid_arguments(line: str) -> None:
     context = click.Context(app, info_name="waybook")
     words = shlex.split(line)
     while isinstance(command, click.Group):
+        usual = getattr(command, "usual", None)
+        if usual and (not words or command.get_command(context, words[0]) is None):
+            words.insert(0, usual)
         subcommand = command.get_command(context, words.pop(0))
         assert subcommand is not None, line
         command = subcommand

@@ -65,12 +65,16 @@ def commands(group: click.Group, above: str = "") -> Iterator[str]:
         command = group.get_command(context, name)
         yield f"{above}{name}"
         if isinstance(command, click.Group):
-            yield from sorted(commands(command, f"{above}{name} "), key=ORDER.index)
+            yield from sorted(commands(command, f"{above}{name} "), key=_place)
+
+
+def _place(name: str) -> int:
+    """Return the place of a command in its group; commands with verbs stay in order."""
+    return ORDER.index(name) if name in ORDER else -1
 
 
 ORDER = [
     *("template list", "template show", "template save", "template use"),
-    *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit anchor", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry", "webhooks revoke-links"),
     *("org add", "org list", "org show", "org set", "org erase"),

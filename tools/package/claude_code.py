@@ -29,7 +29,7 @@ SCENARIO: Final = Scenario(
     ],
     {"name": "ferry"},
 )
-LIST_PLANS: Final = "waybook plans --all --json"
+LIST_PLANS: Final = "waybook plan list --state all --json all"
 LIST_AUDIT: Final = "waybook audit list --json"
 
 

@@ -44,7 +44,7 @@ ANSWERS = {"waybook connect": "y\n"}
 #: Commands that ask for a decision, each with a command to run instead that contains the decision.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: First words of commands that run until they are interrupted.
-ENDLESS = ("waybook watch", "waybook serve")
+ENDLESS = ("waybook plan watch", "waybook serve")
 #: URL that `waybook serve` answers when it is ready.
 READY = "http://127.0.0.1:8750/readyz"
 #: Commands that are skipped, because CI runs them separately.

@@ -1,4 +1,4 @@
-"""Draw the output of `waybook watch` during the demo, for the README: docs/pictures/watch.svg.
+"""Draw the output of `waybook plan watch` during the demo, for the README: docs/pictures/watch.svg.
 
 `make harness NAME=pictures` runs this module. The demo uses a temporary database.
 """
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.work_views import plan_view
 from waybook.cli.demo.actors import DemoContext, play_plan
 from waybook.cli.demo.command import STORY_TIME
 from waybook.cli.demo.environment import PlaybackSpeed, SimulatedClock, temporary_database
@@ -64,8 +65,8 @@ async def play_demo(data_dir: Path) -> PlanDetail:
 def render_svg(plan: PlanDetail) -> str:
     """Return the terminal output as SVG, in common monospaced fonts that need no download."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(plan_display(plan, Viewport(width=WIDTH)))
-    svg = console.export_svg(title="waybook watch", theme=THEME, unique_id="watch")
+    console.print(plan_display(plan_view(plan), Viewport(width=WIDTH)))
+    svg = console.export_svg(title="waybook plan watch", theme=THEME, unique_id="watch")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     fonts = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
     svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {fonts}")

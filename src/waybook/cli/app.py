@@ -26,15 +26,16 @@ COMMANDS: Final[Table] = {
     ),
     "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
     "call": ("commands.call:command", "Call an MCP tool."),
-    "plans": ("commands.lists:plans_command", "List the plans, newest activity first."),
-    "status": ("commands.work:status_command", "Show the status of a plan."),
-    "watch": ("commands.work:watch_command", "Watch a plan live."),
-    "review": ("commands.review:review_command", "Review and decide pending requests."),
+    "login": ("commands.login:login_command", "Use a server from this terminal."),
+    "logout": ("commands.login:logout_command", "Use the local database again."),
+    "plan": ("commands.nouns:plan", "Plans: list, view, watch, retry, cancel, copy, share …"),
+    "run": ("commands.nouns:run", "Runs: list, view, watch, start, retry, cancel, copy …"),
+    "review": ("commands.nouns:review", "What waits for you: list, view, approve, modify …"),
+    "agent": ("commands.nouns:agent", "Agents: list, view."),
+    "workflow": ("commands.nouns:workflow", "Workflows: list, view, start, add."),
     "search": ("commands.search:command", "Search stored research (full-text and semantic)."),
-    "runs": ("commands.lists:runs_command", "List the runs, newest activity first."),
-    "run": ("commands.work:run_command", "Show the progress of a run."),
     "feedback": (
-        "commands.review:feedback_command",
+        "commands.run:feedback_command",
         "Give feedback on a completed stage and start the next.",
     ),
     "documents": (
@@ -55,7 +56,6 @@ COMMANDS: Final[Table] = {
         "Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.",
     ),
     "template": ("commands.template:group", "Templates of plans: list, show, save, use."),
-    "dag": ("commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("commands.usage:command", "Show token usage and cost."),
     "audit": ("commands.anchoring:group", "Read and verify the audit log, or view past states."),
     "report": (
@@ -81,6 +81,15 @@ COMMANDS: Final[Table] = {
     "restore": ("commands.maintenance:restore_command", "Restore a backup into an empty database."),
     "migrate": ("commands.maintenance:migrate_command", "Apply pending database migrations."),
     "doctor": ("commands.doctor:command", "Check the configuration and environment."),
+    "completion": ("commands.login:completion_command", "Print the completion for a shell."),
+}
+#: Old names of commands.
+ALIASES: Final = {
+    "plans": "plan list",
+    "runs": "run list",
+    "status": "plan view",
+    "watch": "plan watch",
+    "dag": "workflow",
 }
 
 
@@ -104,6 +113,7 @@ class CommandLine(CommandGroup):
 @click.group(
     cls=CommandLine,
     table=COMMANDS,
+    aliases=ALIASES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Run any command with --help. New here? Start with: waybook demo",
 )

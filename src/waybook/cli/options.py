@@ -1,15 +1,11 @@
 """Options that commands share, and functions that build settings from them."""
 
-import os
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
-
-from waybook.core.decision_context import Scope
-from waybook.settings import LoadedSettings
-from waybook.settings_reading import read_settings
 
 #: A decorator of a command's function.
 Option: TypeAlias = Callable[[Any], Any]
@@ -85,16 +81,13 @@ def limit_option(usual: int) -> Option:
     )
 
 
-def scopes_option(usual: tuple[Scope, ...]) -> Option:
+def scopes_option(usual: tuple[StrEnum, ...]) -> Option:
+    scope = type(usual[0])
     return click.option(
         "--scope",
         "scopes",
         multiple=True,
-        type=click.Choice([str(scope) for scope in Scope]),
-        callback=lambda _, __, words: tuple(map(Scope, words)) or usual,
+        type=click.Choice([str(each) for each in scope]),
+        callback=lambda _, __, words: tuple(map(scope, words)) or usual,
         help=f"Scopes; may be repeated (default: {', '.join(usual)}).",
     )
-
-
-def settings_from(flags: dict[str, object]) -> LoadedSettings:
-    return read_settings(flags, os.environ)

@@ -3,6 +3,7 @@
 import codecs
 import io
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,13 +20,42 @@ ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )
 
+_PLAIN: Final = frozenset({"C", "POSIX"})
+_PLAIN_CODEC: Final = "plain_ascii"
+
 
 def replace_unprintable_characters() -> None:
     """Make stdout and stderr print ASCII characters in place of those that they cannot encode."""
     codecs.register_error("lookalike", _lookalikes)
+    codecs.register(_find_plain_codec)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        name = codecs.lookup(stream.encoding).name
+        if name == "ascii" or (_is_plain_locale() and stream.isatty()):
+            stream.reconfigure(encoding=_PLAIN_CODEC, errors="lookalike")
+        elif not name.startswith("utf"):
             stream.reconfigure(errors="lookalike")
+
+
+def _is_plain_locale() -> bool:
+    """Return whether the locale is C by choice, although Python then writes UTF-8."""
+    chosen = os.environ.get("LC_ALL") or os.environ.get("LANG")
+    return sys.flags.utf8_mode == 1 and not os.environ.get("PYTHONUTF8") and chosen in _PLAIN
+
+
+def _find_plain_codec(name: str) -> codecs.CodecInfo | None:
+    """Return ASCII under another name, because click writes UTF-8 to a stream named `ascii`."""
+    if name != _PLAIN_CODEC:
+        return None
+    ascii_codec = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        ascii_codec.encode,
+        ascii_codec.decode,
+        incrementalencoder=ascii_codec.incrementalencoder,
+        incrementaldecoder=ascii_codec.incrementaldecoder,
+        name=name,
+    )
 
 
 def _lookalikes(error: UnicodeError) -> tuple[str, int]:
@@ -55,7 +85,8 @@ def print_text(text: str) -> None:
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
     """Print JSON with hidden characters escaped. It still parses to the same value."""
     blanks = COMPACT_SEPARATORS if tight else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
+    is_plain = getattr(sys.stdout, "encoding", "utf-8") == _PLAIN_CODEC
+    text = json.dumps(value, ensure_ascii=is_plain, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(text))
 
 

@@ -3,10 +3,20 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
+from threading import Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
 import click
@@ -25,15 +35,16 @@ from waybook.cli.options import (
     database_options,
     json_option,
     org_option,
-    settings_from,
 )
 from waybook.cli.output import print_json
+from waybook.cli.remote import Remote, find_remote
 from waybook.cli.terminal.console import SafeConsole
-from waybook.cli.terminal.errors import ToolError
+from waybook.cli.terminal.errors import HintedError, ToolError
 from waybook.core.decision_context import Channel
 from waybook.errors import NotFound
-from waybook.page_address import find_page_server
+from waybook.page_address import current_base_url, find_page_server
 from waybook.settings import Settings
+from waybook.settings_reading import settings_from
 
 T = TypeVar("T")
 
@@ -95,6 +106,13 @@ def load_settings(flags: dict[str, object]) -> Settings:
     return loaded.settings
 
 
+def remote_of(settings: Settings) -> Remote | None:
+    """Return the server of the login, unless a flag selected another database."""
+    usual = settings_from({}).settings
+    is_usual = (settings.data_dir, settings.database_url) == (usual.data_dir, usual.database_url)
+    return find_remote(settings.token) if is_usual else None
+
+
 def start_hint(settings: Settings) -> str | None:
     """Return a hint on starting the dashboard, or None if it may already be running."""
     if settings.database_url or settings.public_url or find_page_server(settings):
@@ -118,6 +136,70 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
             yield AppSession(app)
     finally:
         waiting.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """The local database, for commands that can also use a server over HTTP."""
+
+    here: AppSession
+    #: Event loop of the application, which runs in another thread.
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def url(self) -> str:
+        return current_base_url(self.here.app.settings)
+
+    @property
+    def hint(self) -> str | None:
+        return start_hint(self.here.app.settings)
+
+    def read(self, view: str, **asked: str | int | None) -> dict[str, Any]:
+        given = {name: str(value) for name, value in asked.items() if value is not None}
+        query = load(f"{_VIEWS}:read_query")(given)
+        return self._wait_for(load(f"{_VIEWS}:read_view")(self.here.call, view, query))
+
+    def call(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+        return self._wait_for(self.here.result(tool, arguments))
+
+    def share(self, plan_id: str, days: int) -> str:
+        share = load("waybook.app.operations.sharing:share_plan")
+        return str(self._wait_for(share(self.here.call, plan_id, days, self.url)))
+
+    def drawing(self, noun: str, text: str | None) -> object:
+        read_drawing = load("waybook.app.queries.diagrams:read_drawing")
+        return self._wait_for(read_drawing(self.here.call, noun, text))
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+
+_VIEWS = "waybook.app.queries.work_views"
+
+
+@contextmanager
+def open_local_server(flags: dict[str, object]) -> Iterator[LocalServer]:
+    settings, opened = load_settings(flags), Future[LocalServer]()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        try:
+            async with open_app(settings) as here:
+                opened.set_result(LocalServer(here, asyncio.get_running_loop()))
+                await stop.wait()
+        except BaseException as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+    thread = Thread(target=asyncio.run, args=[serve()])
+    thread.start()
+    try:
+        yield opened.result()
+    finally:
+        if opened.exception() is None:
+            opened.result().loop.call_soon_threadsafe(stop.set)
+        thread.join()
 
 
 class Outcome(NamedTuple):
@@ -146,13 +228,13 @@ def settings_command(
 
 
 def app_command(
-    *options: Option, org: bool = False, tight: bool = False
+    *options: Option, org: bool = False, people: bool = False, tight: bool = False
 ) -> Callable[[Callable[..., Awaitable[Outcome]]], click.Command]:
     """Return a decorator that makes a command from an async function.
 
     The function gets the running application and the values of the options. With `org`, the command
     has the option `--org`, and the function gets the request context of this org instead of the
-    application.
+    application. With `people`, the command is for people, so it is refused after a login.
     """
 
     def decorate(act: Callable[..., Awaitable[Outcome]]) -> click.Command:
@@ -164,7 +246,7 @@ def app_command(
             async def run(here: AppSession) -> Outcome:
                 return await act(await here.for_org(slug) if org else here, **values)
 
-            return run_in_app(settings, run)
+            return run_in_app(settings, run, people=people)
 
         return command
 
@@ -183,8 +265,16 @@ def print_outcome(outcome: Outcome, *, as_json: bool, tight: bool = False) -> No
         sys.exit(outcome.exit_code)
 
 
-def run_in_app(settings: Settings, work: Callable[[AppSession], Awaitable[T]]) -> T:
-    """Do the work with a running application, and return its result."""
+def run_in_app(
+    settings: Settings, work: Callable[[AppSession], Awaitable[T]], *, people: bool = False
+) -> T:
+    """Do the work with a running application, and return its result.
+
+    Work for `people` is refused after a login, because it would show other data than the server.
+    """
+    if people and (remote := remote_of(settings)) is not None:
+        message = f"this command reads the database itself, and you are logged in to {remote.url}"
+        raise HintedError(message, "add --data-dir DIR or --database-url URL, or: waybook logout")
 
     async def run() -> T:
         async with open_app(settings) as here:

@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from waybook.app.queries.agents import list_agents
 from waybook.app.queries.audit import RUN, event_label
-from waybook.app.queries.inbox import list_failed_stages, list_reviews, runs_awaiting_feedback
-from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.inbox import Row, list_failed_stages, list_reviews, runs_awaiting_feedback
+from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.workflows import list_workflows, workflow_view
 from waybook.app.queries.timeline import Axis, spans_of, time_spent
@@ -28,19 +27,22 @@ from waybook.app.request.caller import plan_url, require_scope, review_url, run_
 from waybook.app.request.reply import author_view, budget_view, review_view
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Scope
+from waybook.core.shown import Shown, word_of
 from waybook.core.usage import format_cost
-from waybook.dag.model import RunState
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import PlanState
-from waybook.plan.progress import progress_json
+from waybook.plan.progress import Progress, progress_json
 
 ALL: Final = "all"
 MAX_LISTED: Final = 1_000
 #: Number of equal parts into which the time axis of a plan is divided.
 TICKS: Final = 1_000
 
-_State = TypeVar("_State", bound=StrEnum)
+_STATES: Final = (
+    *(Shown.NEEDS_YOU, Shown.RUNNING, Shown.STALLED, Shown.FAILED),
+    *(Shown.TODO, Shown.CANCELED, Shown.DONE),
+)
 
 
 class ViewQuery(NamedTuple):
@@ -50,20 +52,20 @@ class ViewQuery(NamedTuple):
     limit: int = 100
 
 
-def _state_of(states: type[_State], query: ViewQuery) -> _State | None:
+def _state_of(query: ViewQuery) -> Shown | None:
     """Return the requested state, or None if the request is for open or for all work."""
-    asked = (query.state or OPEN).replace("-", "_").replace(" ", "_").lower()
+    asked = (query.state or OPEN).replace("_", " ").replace("-", " ").lower()
     if asked in {OPEN, ALL}:
         return None
-    try:
-        return states(asked)
-    except ValueError:
-        known = ", ".join((OPEN, *map(str, states), ALL))
-        raise InvalidInput(f"there is no state “{asked}”; the states are {known}") from None
+    for state in _STATES:
+        if asked in {word_of(state).lower(), state.replace("_", " ")}:
+            return state
+    known = ", ".join((OPEN, *(word_of(state).lower() for state in _STATES), ALL))
+    raise InvalidInput(f"there is no state “{asked}”; the states are {known}")
 
 
 async def _plans(ctx: RequestContext, query: ViewQuery) -> Body:
-    state = _state_of(PlanState, query)
+    state = _state_of(query)
     wanted = PlanFilter(
         order=ListOrder.ACTIVITY, all=query.state == ALL, state=state, text=query.text or ""
     )
@@ -82,12 +84,9 @@ def _plan_row(plan: PlanSummary, base_url: str) -> Body:
         "planId": plan.id,
         "name": plan.name,
         "status": str(plan.state),
+        "state": str(plan.shown),
         "progress": progress.percent,
-        "counts": {
-            "done": progress.done,
-            "total": progress.total,
-            **{str(s): n for s, n in progress.counts.items()},
-        },
+        "counts": _counts(progress),
         "url": plan_url(plan.id, base_url),
         **non_empty(reviewUrl=review_url(plan.id, base_url) if waits else None),
         "createdAt": format_time(plan.created_at),
@@ -96,8 +95,13 @@ def _plan_row(plan: PlanSummary, base_url: str) -> Body:
     }
 
 
+def _counts(progress: Progress) -> Body:
+    numbers = {str(status): number for status, number in progress.counts.items()}
+    return {"done": progress.done, "total": progress.total, **numbers}
+
+
 async def _runs(ctx: RequestContext, query: ViewQuery) -> Body:
-    state = _state_of(RunState, query)
+    state = _state_of(query)
     filtered = None if query.state == ALL else str(state or OPEN)
     wanted = RunFilter(state=filtered, text=query.text or "")
     runs, _ = await list_runs(ctx, wanted, query.limit)
@@ -111,6 +115,7 @@ def _run_row(run: RunSummary, base_url: str) -> Body:
         "dagSlug": run.compiled_dag.dag.slug,
         "version": run.compiled_dag.version,
         "status": str(run.state),
+        "state": str(run.shown),
         "completedStages": run.stages_done,
         "totalStages": run.stages_total,
         "progress": progress_json(run.steps_done, run.steps_total),
@@ -231,6 +236,10 @@ async def _plan(ctx: RequestContext, query: ViewQuery) -> Body:
     return plan_view(detail, ctx.services.base_url)
 
 
+def _event(last: HistoryEntry | Row, what: str) -> Body:
+    return {"at": format_time(last.at), "text": f"{last.session or last.actor} {what}"}
+
+
 def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
     plan, progress = detail.plan, detail.progress
     last = detail.history[0] if detail.history else None
@@ -243,6 +252,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
             "stepOrder": step.order,
             "title": detail.name_of(step),
             "status": str(step.status),
+            "state": str(detail.states[step.id]),
             "attempt": step.attempt,
             "holder": step.held_session or step.held_by,
             "seconds": time_spent(spans.get(step.id, ())).total_seconds(),
@@ -259,6 +269,8 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
         "name": plan.name,
         **author_view(plan),
         "status": str(plan.state),
+        "state": str(detail.shown),
+        "stateCounts": {str(state): number for state, number in detail.state_counts.items()},
         "outcome": detail.outcome,
         "stalled": bool(detail.stalled),
         "closed": detail.is_closed,
@@ -267,21 +279,13 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
         "question": detail.brief.question,
         "revision": plan.revision,
         "progress": progress.percent,
-        "counts": {
-            "done": progress.done,
-            "total": progress.total,
-            **{str(s): n for s, n in progress.counts.items()},
-        },
+        "counts": _counts(progress),
         "steps": steps,
         "workedSeconds": axis.worked.total_seconds(),
         "openReview": review_view(detail.review, plan.id, base_url),
         "usage": plan.usage.as_reply(),
         **non_empty(budget=budget_view(plan)),
-        "lastEvent": last
-        and {
-            "at": format_time(last.at),
-            "text": f"{last.session or last.actor} {event_label(last.event, last.action)}",
-        },
+        "lastEvent": _event(last, event_label(last.event, last.action)) if last else None,
         "now": format_time(detail.now),
         "url": plan_url(plan.id, base_url),
     }
@@ -295,7 +299,10 @@ async def _run(ctx: RequestContext, query: ViewQuery) -> Body:
 def run_view(detail: RunDetail, base_url: str = "") -> Body:
     run, dag = detail.run, detail.compiled_dag
     last = detail.history[-1] if detail.history else None
-    about = f": {last.subject}" if last and last.subject else ""
+    event = None
+    if last is not None:
+        about = f": {last.subject}" if last.subject else ""
+        event = _event(last, f"{event_label(last.event, last.action, RUN)}{about}")
     report = detail.full_report
     stages: list[Json] = []
     for slug in dag.order:
@@ -307,12 +314,14 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         steps = [
             {
                 **step,
+                "state": str(detail.state_of_step(step)),
                 "name": graph.steps[step["stepKey"]].name,
                 "jobsExpected": counts.jobs(step["stepKey"]).jobs_text if counts else "",
             }
             for step in stage["steps"] or ()
         ]
         named = {"name": dag.stages[slug].name, "totalSteps": len(graph.order)}
+        named["state"] = str(detail.state_of_stage(stage))
         stages.append({**stage, **named, "steps": steps or None})  # type: ignore[dict-item]
     return {
         "runId": run.id,
@@ -322,6 +331,8 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         "version": dag.version,
         "models": [*dict.fromkeys(model for s in run.stages.values() for model in s.models)],
         **report,
+        "state": str(detail.shown),
+        "failedSteps": len(run.failed_steps),
         "stages": stages,
         "closed": detail.is_closed,
         "documentsAvailable": detail.documents_available,
@@ -330,12 +341,7 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
             {"name": w.name, "stageSlug": w.stage, "stepKey": w.step_key} for w in detail.workers
         ],
         "input": detail.input_text,
-        "lastEvent": last
-        and {
-            "at": format_time(last.at),
-            "text": f"{last.session or last.actor} "
-            f"{event_label(last.event, last.action, RUN)}{about}",
-        },
+        "lastEvent": event,
         "now": format_time(detail.now),
         "url": run_url(run.id, base_url),
     }

@@ -262,6 +262,7 @@ async def anchor_command(here: AppSession, file: Path | None, *, force: bool) ->
     click.argument("plan", required=False, metavar="[PLAN|RUN]"),
     click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31T08:00."),
     limit_option(50),
+    people=True,
 )
 async def list_command(
     here: AppSession, plan: str | None, since: str | None, limit: int

@@ -3,15 +3,14 @@
 import difflib
 import json
 import sys
-from typing import cast
 
 import click
 
 from waybook.app.registry import MODULES
+from waybook.cli.access import open_server
 from waybook.cli.inputs import read_argument
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import load_settings, run_in_app
 from waybook.cli.terminal.errors import ToolError
 
 
@@ -26,14 +25,16 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
     The arguments are a JSON object, or - to read it from stdin. A tool's error ends with exit
     code 1.
     """
-    settings, name, values = load_settings(flags), _known(tool), _read(arguments)
-    answer = run_in_app(settings, lambda here: here.call_tool(name, values))
-    if as_json:
-        print_json(answer.body, tight=True)
-        sys.exit(int(answer.is_error))
-    if answer.is_error:
-        raise ToolError(cast("dict[str, object]", answer.body["error"]))
-    print_json(answer.body, indent=2)
+    name, values = _known(tool), _read(arguments)
+    try:
+        with open_server(flags) as server:
+            body = server.call(name, values)
+    except ToolError as error:
+        if not as_json:
+            raise
+        print_json({"error": error.error}, tight=True)
+        sys.exit(1)
+    print_json(body, tight=as_json, indent=None if as_json else 2)
 
 
 def _known(tool: str) -> str:

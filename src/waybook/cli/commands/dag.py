@@ -1,52 +1,55 @@
-"""`waybook dag`: list, show and add prepared workflows."""
+"""`waybook workflow`: list, view and add prepared workflows."""
 
 import sys
 import textwrap
 from typing import Any, NoReturn, cast
 
 import click
-from rich.text import Text
 
-from waybook.app.queries.runs.workflows import list_workflows, workflow_view
+from waybook.cli.access import (
+    Server,
+    fields_option,
+    open_page,
+    open_server,
+    server_command,
+    web_option,
+)
+from waybook.cli.completion import completer
 from waybook.cli.inputs import read_models, read_prefix
-from waybook.cli.lazy import CommandGroup, load
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import done, print_json, print_line
-from waybook.cli.runtime import (
-    AppSession,
-    Outcome,
-    app_command,
-    get_console,
-    load_settings,
-    print_outcome,
-    run_in_app,
-)
-from waybook.cli.terminal.console import figures, plain_table, unwrapped
+from waybook.cli.runtime import Outcome, get_console, print_outcome
 from waybook.cli.terminal.errors import ToolError, print_error
+from waybook.cli.terminal.rows import Column, print_fields, print_list
 from waybook.core.hidden_characters import escape_hidden
 from waybook.dag.definitions.definition import definition_schema
 from waybook.dag.definitions.source_text import MAX_BYTES, decode_text, parse_definition
 from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.errors import BadRecipe
 
+_COLUMNS = (
+    Column("slug", lambda row: row["dagSlug"]),
+    Column("name", lambda row: row["name"]),
+    Column("version", lambda row: str(row["version"])),
+    Column("stages", lambda row: str(len(row["stages"]))),
+    Column("steps", lambda row: str(sum(stage["steps"] for stage in row["stages"]))),
+    Column("what it does", lambda row: row["description"], lambda _: "dim"),
+)
 
-@app_command(tight=True)
-async def list_command(here: AppSession) -> Outcome:
+
+@server_command(fields_option, web_option)
+def list_command(server: Server, *, fields: str | None, web: bool) -> None:
     """List available workflows."""
-    workflows = [workflow.compiled_dag for workflow in await list_workflows(here.call)]
-    narrow = (unwrapped("slug"), figures("version"), unwrapped("stages"))
-    table = plain_table(*narrow, "what it does")
-    for compiled in workflows:
-        dag = compiled.dag
-        steps = sum(len(graph.order) for graph in compiled.graphs.values())
-        description = Text.assemble((dag.name, "bold"), (f"  {dag.description}".rstrip(), "dim"))
-        counts = f"{len(compiled.order)}, {steps} steps"
-        table.add_row(dag.slug, str(compiled.version), counts, description)
-    return Outcome([workflow_view(compiled) for compiled in workflows], [table])
+    if web:
+        open_page(f"{server.url}/dags")
+        return
+    answer = server.read("workflows")
+    print_list(answer, "workflows", _COLUMNS, fields, "There are no workflows.")
 
 
-@app_command(
-    click.argument("slug"),
+@server_command(
+    click.argument("slug", shell_complete=completer("workflows", "dagSlug")),
     click.option(
         "--models",
         metavar="N|NAMES",
@@ -54,15 +57,24 @@ async def list_command(here: AppSession) -> Outcome:
         help="How many models the first stage has, or which (a,b,c), to compute expected job "
         "counts.",
     ),
-    tight=True,
+    fields_option,
+    web_option,
 )
-async def show_command(here: AppSession, slug: str, models: tuple[str, ...]) -> Outcome:
+def show_command(
+    server: Server, *, slug: str, models: tuple[str, ...], fields: str | None, web: bool
+) -> None:
     """Show the map of a workflow: stages, steps, expected jobs."""
     args: dict[str, object] = {"dagSlug": slug, "detail": True}
-    body = await here.result("get_dag_map", args | ({"models": [*models]} if models else {}))
+    if web:
+        open_page(f"{server.url}/dags/{slug}")
+        return
+    body = server.call("get_dag_map", args | ({"models": [*models]} if models else {}))
+    if fields is not None:
+        print_fields({name: value for name, value in body.items() if name != "next"}, fields)
+        return
+    console = get_console()
     dag_display = load("waybook.cli.terminal.workflow_views:dag_display")
-    value = {name: value for name, value in body.items() if name != "next"}
-    return Outcome(value, [dag_display(body, len(models), get_console().width)])
+    console.print(dag_display(body, len(models), console.width))
 
 
 @click.command()
@@ -78,8 +90,8 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     text = read_prefix(file, MAX_BYTES + 1)
     try:
         definition = parse_definition(decode_text(text))
-        settings, args = load_settings(flags), {"definition": definition}
-        body = run_in_app(settings, lambda here: here.result("add_dag", args))
+        with open_server(flags) as server:
+            body = server.call("add_dag", {"definition": definition})
     except BadRecipe as error:
         _refuse(cast("dict[str, Any]", error.as_json()["error"]), as_json=as_json)
     except ToolError as tool_error:
@@ -87,7 +99,7 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     slug, version = body["dagSlug"], body["version"]
     phrase = "already exists as" if body["status"] == "unchanged" else "was added as"
     lines = [done(f"{slug} {phrase} version {version}")]
-    lines.append(f"  see it: waybook dag show {slug} --models 3")
+    lines.append(f"  see it: waybook workflow view {slug} --models 3")
     print_outcome(Outcome(body, lines), as_json=as_json, tight=True)
 
 
@@ -114,14 +126,3 @@ def _refuse(error: dict[str, Any], *, as_json: bool) -> NoReturn:
 def schema_command() -> None:
     """Print the JSON Schema of definitions."""
     print_json(definition_schema(), indent=2)
-
-
-group = CommandGroup(
-    help="Prepared workflows: list, show, add.",
-    commands={
-        "list": list_command,
-        "show": show_command,
-        "add": add_command,
-        "schema": schema_command,
-    },
-)

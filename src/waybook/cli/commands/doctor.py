@@ -34,7 +34,7 @@ from waybook.application import (
 )
 from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
-from waybook.cli.options import json_option, listening_options, serving_options, settings_from
+from waybook.cli.options import json_option, listening_options, serving_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import Outcome, get_console, print_outcome
 from waybook.cli.terminal.console import plain_table, unwrapped
@@ -45,6 +45,7 @@ from waybook.integrations.config import read_proxies
 from waybook.integrations.factory import open_embedder
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
+from waybook.settings_reading import settings_from
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:

@@ -62,6 +62,7 @@ _WrittenFiles = Mapping[str, list[Path]]
         help="What to write (both).",
     ),
     click.option("--force", is_flag=True, help="Overwrite existing files."),
+    people=True,
 )
 async def command(
     here: AppSession,

@@ -76,7 +76,7 @@ def command(
         else:
             print_text(b"".join([part async for part in parts]).decode())
 
-    run_in_app(load_settings(flags), export)
+    run_in_app(load_settings(flags), export, people=True)
 
 
 async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """`waybook import`: loads a plan from another tool's file, or a complete export of Waybook."""
 
+from contextlib import closing
+
 import click
 import orjson
 from rich.text import Text
@@ -8,7 +10,7 @@ from waybook.app.operations.imports import ExportFile, import_export, is_export,
 from waybook.cli.inputs import MEBIBYTE, STDIN, read_all
 from waybook.cli.options import database_options, json_option, org_option, yes_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, run_in_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, remote_of, run_in_app
 from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
@@ -94,7 +96,14 @@ def create_plan(
         caller = (await here.for_org(org)).caller
         return str((await here.result("create_research_plan", arguments, caller))["planId"])
 
-    plan_id = run_in_app(settings, create) if write else ""
+    remote = remote_of(settings) if org is None else None
+    if not write:
+        plan_id = ""
+    elif remote is not None:
+        with closing(remote):
+            plan_id = remote.call("create_research_plan", arguments)["planId"]
+    else:
+        plan_id = run_in_app(settings, create)
     body: Body = {"kind": "plan", "id": plan_id or None, **arguments, **more}
     _report(body, plan_id, written=write, as_json=as_json)
 

@@ -11,10 +11,11 @@ import click
 
 from waybook.cli.lazy import load
 from waybook.cli.logs import configure_server_logging
-from waybook.cli.options import serving_options, settings_from, token_option
+from waybook.cli.options import serving_options, token_option
 from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.errors import WaybookError
 from waybook.settings import Settings
+from waybook.settings_reading import settings_from
 
 #: Threshold for garbage collection while the server runs: the usual default of Python.
 _GARBAGE_OBJECTS = 700

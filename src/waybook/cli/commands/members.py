@@ -243,7 +243,7 @@ async def add_token_command(
             f"\n  {issued.secret}\n",
             f"  an agent  claude mcp add --transport http waybook {address} \\",
             f'              --header "Authorization: Bearer {issued.secret}"',
-            f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plans",
+            f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plan list",
         ],
     )
 

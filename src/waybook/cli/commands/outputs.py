@@ -39,6 +39,7 @@ _MIN_WIDTH_FOR_DETAILS = 120
         help="Write the outputs to this folder.",
     ),
     click.option("--force", is_flag=True, help="Overwrite existing files."),
+    people=True,
 )
 async def command(
     here: AppSession, plan: str | None, save: Path | None, *, versions: bool, force: bool
@@ -84,7 +85,9 @@ def output_command(*, output: str, as_json: bool, **flags: object) -> None:
 
     OUTPUT is an output id. Prints the stored text unchanged.
     """
-    detail = run_in_app(load_settings(flags), lambda here: read_output(here.call, output))
+    detail = run_in_app(
+        load_settings(flags), lambda here: read_output(here.call, output), people=True
+    )
     if not as_json:
         print_text(detail.content)
         return

@@ -14,9 +14,10 @@ import waybook
 from waybook.cli.client_config.clients import CLIENTS, codex_hooks, program_command
 from waybook.cli.client_config.files import read_config, write_config
 from waybook.cli.commands.connect import Request, carry_out, test_entry
-from waybook.cli.options import settings_from, yes_option
+from waybook.cli.options import yes_option
 from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
+from waybook.settings_reading import settings_from
 
 SOURCE: Final = Path(waybook.__file__).parent / "plugins"
 HOOK: Final = SOURCE / "waybook_hook.py"

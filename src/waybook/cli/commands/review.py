@@ -1,8 +1,10 @@
-"""`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback."""
+"""`waybook review`: what waits for a person, and decisions."""
 
 import json
 import sys
-from typing import cast
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -10,115 +12,98 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from waybook.app.queries.inbox import ReviewRecord, list_reviews
-from waybook.app.queries.work_list import (
-    OPEN,
-    RunFilter,
-    RunSummary,
-    list_runs,
-    resolve_plan,
-    resolve_run,
+from waybook.cli.access import (
+    Body,
+    Server,
+    fields_option,
+    open_page,
+    server_command,
+    web_option,
 )
-from waybook.app.request.caller import review_url
-from waybook.cli.inputs import read_argument
+from waybook.cli.commands.plan import plan_argument
 from waybook.cli.lazy import load
-from waybook.cli.options import database_options, json_option
-from waybook.cli.output import done, print_json
-from waybook.cli.runtime import (
-    AppSession,
-    Outcome,
-    app_command,
-    get_console,
-    load_settings,
-    run_in_app,
-    start_hint,
-)
-from waybook.cli.terminal.console import figures, plain_table, success, unwrapped
-from waybook.cli.terminal.errors import ToolError
-from waybook.core.durations import format_age
+from waybook.cli.options import limit_option
+from waybook.cli.output import print_json
+from waybook.cli.terminal.console import SafeConsole, success
+from waybook.cli.terminal.errors import HintedError, ToolError
+from waybook.cli.terminal.rows import Column, age_column, age_of, print_fields, print_list
 from waybook.core.hidden_characters import escape_hidden
-from waybook.errors import NotAwaitingReview
-from waybook.page_address import current_base_url
-from waybook.settings import Settings
 
-
-@app_command(
-    click.argument("run"),
-    click.argument("stage"),
-    click.argument("text", callback=lambda _, __, text: read_argument(text, "TEXT").strip()),
-    click.option(
-        "--models", metavar="NAMES", help="Models for the next stage (a,b,c); default: unchanged."
-    ),
-    tight=True,
+_MAX_LINES: Final = 20
+CONFIRMATIONS: Final = {
+    "approve": "approved",
+    "modify": "sent back with your feedback",
+    "skip": "skipped",
+    "reject": "rejected",
+}
+_KINDS: Final = {"review": "review", "feedback": "feedback", "failure": "failed jobs"}
+_COLUMNS: Final = (
+    Column("id", lambda row: row.get("planId") or row["runId"], lambda _: "dim"),
+    Column("plan or run", lambda row: row["name"]),
+    Column("asks for", lambda row: _KINDS[row["kind"]], lambda _: "bold magenta"),
+    Column("step or stage", lambda row: row["title"]),
+    age_column("since", "since"),
 )
-async def feedback_command(
-    here: AppSession, run: str, stage: str, text: str, models: str | None
-) -> Outcome:
-    """Give feedback on a completed stage and start the next.
-
-    RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin.
-    """
-    args: dict[str, object] = {"stageSlug": stage, "feedback": text}
-    if models is not None:
-        args["models"] = [name.strip() for name in models.split(",")]
-    run_id = (await resolve_run(here.call, run)).id
-    body = await here.result("submit_stage_feedback", {"runId": run_id, **args})
-    lines = [done(f"your feedback on {stage} is stored")]
-    for started in body["started"]:
-        jobs = sum(step["jobs"] for step in started["openSteps"])
-        count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        lines.append(escape_hidden(f"  {started['stageSlug']} has started: {count} ready"))
-    return Outcome(body, lines)
 
 
-_MAX_LINES = 20
-MAX_RUNS = 100
+@server_command(limit_option(100), fields_option, web_option)
+def list_command(server: Server, *, limit: int, fields: str | None, web: bool) -> None:
+    """List what waits for a person: reviews, feedback on stages, and failed jobs."""
+    if web:
+        open_page(f"{server.url}/inbox")
+        return
+    answer = server.read("reviews", limit=limit)
+    print_list(answer, "reviews", _COLUMNS, fields, "Nothing is waiting for you.")
 
 
-def _review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
-    parts: list[RenderableType] = [_markdown(review.summary)]
-    if review.questions:
-        questions = "\n".join(f"? {question}" for question in review.questions)
+@server_command(plan_argument(required=False), fields_option, web_option)
+def view_command(server: Server, *, plan: str | None, fields: str | None, web: bool) -> None:
+    """Show the open reviews with their results, of one plan or of all."""
+    if web:
+        open_page(f"{server.url}/inbox")
+    else:
+        _show(server, plan, fields)
+
+
+def _show(server: Server, plan: str | None, fields: str | None) -> None:
+    answer = server.read("reviews", q=plan)
+    reviews = _only_reviews(answer)
+    if fields is not None:
+        print_fields(reviews, fields)
+        return
+    console = SafeConsole()
+    for review in reviews:
+        console.print(_review_panel(review, console.width, server.hint))
+    _say_rest(console, answer, empty=not reviews)
+
+
+def _only_reviews(answer: Body) -> list[Body]:
+    return [{**r, "now": answer["now"]} for r in answer["reviews"] if r["kind"] == "review"]
+
+
+def _review_panel(review: Body, width: int, hint: str | None) -> Panel:
+    parts: list[RenderableType] = [_markdown(review["summary"])]
+    if review["questions"]:
+        questions = "\n".join(f"? {question}" for question in review["questions"])
         parts += ["", Text(questions, style="magenta")]
-    if review.result_summary is not None:
+    if "resultSummary" in review:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
-    byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    plan_id = review.plan_id
-    parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {plan_id}", style="dim")]
-    parts += [Text(review_url(plan_id, current_base_url(settings)), style="dim")]
-    if hint := start_hint(settings):
-        parts += [Text(hint, style="dim")]
-    title = Text.assemble(" ", (review.plan_name, "bold"), f" · {_step_name(review)} ")
+    byline = f"requested by {review['requestedBy']}, {age_of(review, 'since')}"
+    byline = f"{byline} · attempt {review['attempt']} · plan {review['planId']}"
+    parts += ["", Text(byline, style="dim"), Text(review["reviewUrl"], style="dim")]
+    parts += [Text(hint, style="dim")] if hint else []
+    title = Text.assemble(" ", (review["name"], "bold"), f" · {_step_name(review)} ")
     return Panel(
         Group(*parts), title=title, title_align="left", border_style="magenta", width=width
     )
 
 
-def _waiting_lines(runs: list[RunSummary]) -> Group:
-    lines: list[RenderableType] = []
-    for run in runs:
-        waits = list[tuple[str, str]]()
-        for stage in (stage.slug for stage in run.stages if stage.failed):
-            args = json.dumps({"runId": run.id, "stageSlug": stage}, ensure_ascii=False)
-            waits.append((f"has failed jobs in {stage}", f"call retry_failed '{args}'"))
-        if run.awaiting:
-            stage = run.awaiting.slug
-            command = f'feedback {run.id} {stage} "…"'
-            waits.append((f"is waiting for your feedback on {stage}", command))
-        for what, command in waits:
-            reason = f" {what}, {format_age(run.updated_at, run.now)}"
-            lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), reason))
-            lines.append(Text(f"  waybook {command}", style="dim"))
-    return Group(*lines)
+def _step_name(review: Body) -> str:
+    return f"step {review['stepOrder']}, {review['title']}"
 
 
-def _step_name(review: ReviewRecord) -> str:
-    first = review.title or review.instructions.strip().split("\n", 1)[0]
-    return f"step {review.step_order}, {first}"
-
-
-def _result(review: ReviewRecord) -> Padding:
-    result = review.result_summary
+def _result(review: Body) -> Padding:
+    result = review["resultSummary"]
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
     lines = text.splitlines()
     left = len(lines) - _MAX_LINES
@@ -133,152 +118,135 @@ def _markdown(text: str) -> RenderableType:
     return rendered
 
 
-_DecisionFlags = tuple[str, str | None]
+def _waiting_lines(rows: Sequence[Body]) -> Group:
+    lines: list[RenderableType] = []
+    for row in rows:
+        stage, run_id = row["title"], row["runId"]
+        what, command = f"has failed jobs in {stage}", f"run retry {run_id} {stage}"
+        if row["kind"] == "feedback":
+            what = f"is waiting for your feedback on {stage}"
+            command = f'feedback {run_id} {stage} "…"'
+        reason = f" {what}, {age_of(row, 'since')}"
+        lines.append(Text.assemble(("! ", "bold magenta"), (row["name"], "bold"), reason))
+        lines.append(Text(f"  waybook {command}", style="dim"))
+    return Group(*lines)
 
 
-@click.command()
-@click.argument("plan", required=False)
-@click.option("--approve", is_flag=True, help="Accept the step's result.")
-@click.option("--modify", metavar="TEXT", help="Request changes with this feedback.")
-@click.option("--skip", is_flag=True, help="Skip the step.")
-@click.option("--reject", is_flag=True, help="Reject the step and fail the plan.")
-@json_option
-@database_options
-def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
+def _say_rest(console: Console, answer: Body, *, empty: bool) -> None:
+    rows = [{**row, "now": answer["now"]} for row in answer["reviews"] if row["kind"] != "review"]
+    if rows:
+        console.print(_waiting_lines(rows))
+    elif empty:
+        console.print(success("Nothing is waiting for you."))
+
+
+@server_command(
+    plan_argument(required=False),
+    click.option("--approve", is_flag=True, help="Accept the step's result."),
+    click.option("--modify", metavar="TEXT", help="Request changes with this feedback."),
+    click.option("--skip", is_flag=True, help="Skip the step."),
+    click.option("--reject", is_flag=True, help="Reject the step and fail the plan."),
+    fields_option,
+)
+def review_command(
+    server: Server, *, plan: str | None, fields: str | None, modify: str | None, **given: bool
+) -> None:
     """Review and decide pending requests.
 
     Without a decision option, shows the inbox interactively, and the runs that await feedback or
     have failed jobs. With a decision option, decides the review of the named plan, or the only open
     review.
     """
-    chosen: list[_DecisionFlags] = [
-        (name, None) for name in ("approve", "skip", "reject") if given.pop(name)
-    ]
-    feedback = cast("str | None", given.pop("modify"))
-    chosen += [("modify", feedback)] if feedback is not None else []
+    chosen = [name for name, is_given in given.items() if is_given]
+    chosen += ["modify"] if modify is not None else []
     if len(chosen) > 1:
         raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
-    settings = load_settings(given)
     if chosen:
-        body = run_in_app(settings, lambda here: _carry_out(here, plan, chosen[0]))
-        _tell(body, as_json=as_json)
-    elif as_json or not can_prompt():
-        _show(settings, plan, as_json=as_json)
+        _decide(server, plan, chosen[0], modify, fields)
+    elif fields is not None or not can_prompt():
+        _show(server, plan, fields)
     else:
-        run_in_app(settings, lambda here: _go_through(here, plan, settings))
+        _go_through(server, plan)
 
 
 def can_prompt() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-async def _carry_out(
-    here: AppSession, plan: str | None, decided: _DecisionFlags
-) -> dict[str, object]:
-    reviews = await _reviews(here, plan)
+def _decider(decision: str, *options: Any) -> click.Command:  # noqa: ANN401 - as in click
+    @server_command(plan_argument(required=False), *options, fields_option)
+    def command(
+        server: Server, *, plan: str | None, fields: str | None, feedback: str | None = None
+    ) -> None:
+        _decide(server, plan, decision, feedback, fields)
+
+    command.help = f"Decide the review of the named plan, or the only open one: {decision}."
+    return command
+
+
+_feedback_option = partial(click.option, "--feedback", metavar="TEXT")
+approve_command = _decider("approve")
+modify_command = _decider("modify", _feedback_option(prompt="what should be done differently"))
+skip_command = _decider("skip", _feedback_option(help="Why."))
+reject_command = _decider("reject", _feedback_option(help="Why."))
+
+
+def _decide(
+    server: Server, plan: str | None, decision: str, feedback: str | None, fields: str | None
+) -> None:
+    reviews = _only_reviews(server.read("reviews", q=plan))
     if len(reviews) > 1:
         raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
-    if reviews:
-        return await _submit(here, decided, **_seen(reviews[0]))
-    if plan is None:
-        raise NotAwaitingReview("there is no open review to decide")
-    # No review is open, so the tool refuses the call. Its error says who decided the last review.
-    return await _submit(here, decided, planId=(await resolve_plan(here.call, plan)).id)
-
-
-def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the displayed review, so that no other review is decided by mistake."""
-    return {"planId": review.plan_id, "reviewId": review.id}
-
-
-async def _submit(here: AppSession, decided: _DecisionFlags, **named: str) -> dict[str, object]:
-    decision, feedback = decided
-    args = {**named, "decision": decision}
-    args |= {"feedback": feedback} if feedback else {}
-    return await here.result("submit_user_decision", args)
-
-
-def _tell(body: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
+    if not reviews and plan is None:
+        raise HintedError("there is no open review to decide", "waybook review list")
+    # If no review is open, the tool refuses the call. Its error says who decided the last review.
+    named = _seen(reviews[0]) if reviews else {"planId": server.read("plan", q=plan)["planId"]}
+    body = _submit(server, decision, feedback, **named)
+    if fields is not None:
         print_json(body, tight=True)
-        return
+    else:
+        _tell(body)
+
+
+def _seen(review: Body) -> dict[str, str]:
+    """Return the ids of the displayed review, so that no other review is decided by mistake."""
+    return {"planId": review["planId"], "reviewId": review["reviewId"]}
+
+
+def _submit(server: Server, decision: str, feedback: str | None, **named: str) -> Body:
+    args = {**named, "decision": decision, **({"feedback": feedback} if feedback else {})}
+    return server.call("submit_user_decision", args)
+
+
+def _tell(body: Body) -> None:
     step, plan = (str(body[name]).replace("_", " ") for name in ("stepStatus", "planStatus"))
     click.secho(f"✓ {CONFIRMATIONS[str(body['decision'])]}", fg="green")
     click.echo(f"  the step is {step}, the plan {plan}")
 
 
-CONFIRMATIONS = {
-    "approve": "approved",
-    "modify": "sent back with your feedback",
-    "skip": "skipped",
-    "reject": "rejected",
-}
-
-
-async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
-    plan_id = (await resolve_plan(here.call, plan)).id if plan else None
-    return await list_reviews(here.call, plan_id)
-
-
-#: Fields that only a decided review has. They are left out when open reviews are printed.
-_DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
-
-
-def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
-    async def read(here: AppSession) -> tuple[list[ReviewRecord], list[RunSummary]]:
-        return await _reviews(here, plan), await _waiting_runs(here, plan)
-
-    reviews, runs = run_in_app(settings, read)
-    if as_json:
-        base, payload = current_base_url(settings), []
-        for review in reviews:
-            fields = {n: v for n, v in review._asdict().items() if n not in _DECISION_FIELDS}
-            payload.append({**fields, "reviewUrl": review_url(fields["plan_id"], base)})
-        print_json(payload)
-        return
-    console = get_console()
-    for review in reviews:
-        console.print(_review_panel(review, console.width, settings))
-    _say_rest(console, runs, empty=not reviews)
-
-
-async def _go_through(here: AppSession, plan: str | None, settings: Settings) -> None:
-    console = get_console()
-    while reviews := await _reviews(here, plan):
-        table = plain_table(figures("#"), "plan", "step", unwrapped("asked"))
+def _go_through(server: Server, plan: str | None) -> None:
+    console = SafeConsole()
+    while reviews := _only_reviews(answer := server.read("reviews", q=plan)):
         for number, review in enumerate(reviews, start=1):
-            when = Text(format_age(review.requested_at, review.now), style="dim")
-            table.add_row(str(number), review.plan_name, _step_name(review), when)
-        console.print(table)
+            place = f"{review['name']}  {_step_name(review)}  {age_of(review, 'since')}"
+            console.print(Text(f"{number:2}  {place}"), overflow="ellipsis", no_wrap=True)
         chosen = 1
         if len(reviews) > 1:
             numbers = click.IntRange(1, len(reviews))
             chosen = click.prompt("which one", type=numbers, default=1)
         review = reviews[chosen - 1]
-        console.print(_review_panel(review, console.width, settings))
+        console.print(_review_panel(review, console.width, server.hint))
         decided = _prompt_decision()
         if decided is None:
             return
         try:
-            _tell(await _submit(here, decided, **_seen(review)), as_json=False)
+            _tell(_submit(server, *decided, **_seen(review)))
         except ToolError as refusal:
             click.secho(f"✗ {escape_hidden(str(refusal))}", fg="yellow")
-    _say_rest(console, await _waiting_runs(here, plan), empty=True)
+    _say_rest(console, answer, empty=True)
 
 
-async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS))[0]
-    return [run for run in runs if run.awaiting or run.steps_failed]
-
-
-def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
-    if runs:
-        console.print(_waiting_lines(runs))
-    elif empty:
-        console.print(success("Nothing is waiting for you."))
-
-
-def _prompt_decision() -> _DecisionFlags | None:
+def _prompt_decision() -> tuple[str, str | None] | None:
     prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
     if message == "m":

@@ -11,10 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.search import MAX_QUERY_LENGTH, Scope, search_research
-from waybook.app.queries.work_list import resolve_plan
-from waybook.cli.runtime import AppSession, Outcome, app_command
+from waybook.cli.access import Server, server_command
+from waybook.cli.options import json_option
+from waybook.cli.output import print_json
+from waybook.cli.terminal.console import SafeConsole
 from waybook.core.durations import format_age
+from waybook.research.query import MAX_QUERY_LENGTH
 
 Body: TypeAlias = dict[str, Any]
 
@@ -27,7 +29,7 @@ def _check_query(_: click.Context, __: click.Parameter, query: str) -> str:
     return query[:MAX_QUERY_LENGTH]
 
 
-@app_command(
+@server_command(
     click.argument("query", callback=_check_query),
     click.option("--plan", metavar="PLAN", help="Limit to this plan."),
     click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Limit to this kind."),
@@ -37,16 +39,28 @@ def _check_query(_: click.Context, __: click.Parameter, query: str) -> str:
         default=10,
         help="Maximum number to show (default: 10).",
     ),
+    json_option,
 )
-async def command(
-    here: AppSession, query: str, plan: str | None, kinds: tuple[str, ...], limit: int
-) -> Outcome:
+def command(
+    server: Server,
+    *,
+    query: str,
+    plan: str | None,
+    kinds: tuple[str, ...],
+    limit: int,
+    as_json: bool,
+) -> None:
     """Search stored research (full-text and semantic)."""
-    plan_id = (await resolve_plan(here.call, plan)).id if plan is not None else None
-    now = await here.call.services.database.read_now(here.call.caller.org_id)
-    scope = Scope(plan_id=plan_id, kinds=tuple(kind.strip() for kind in kinds))
-    results = await search_research(here.call, query, scope, limit=limit)
-    return Outcome(results, _found(results, now))
+    asked: Body = {"query": query, "limit": limit}
+    asked |= {"planId": server.read("plan", q=plan)["planId"]} if plan is not None else {}
+    asked |= {"kinds": [kind.strip() for kind in kinds]} if kinds else {}
+    results = server.call("search_sources", asked)
+    if as_json:
+        print_json(results)
+        return
+    console, now = SafeConsole(), datetime.fromisoformat(server.call("ping", {})["now"])
+    for line in _found(results, now):
+        console.print(line)
 
 
 def _found(results: Body, now: datetime) -> Iterator[RenderableType]:

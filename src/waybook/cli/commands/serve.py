@@ -24,7 +24,7 @@ from waybook.app.request.rate_limit import SharedTimes
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.logs import configure_server_logging
-from waybook.cli.options import listening_options, serving_options, settings_from
+from waybook.cli.options import listening_options, serving_options
 from waybook.cli.terminal.errors import CommandError
 from waybook.cli.workers import Supervisor, SupervisorLink
 from waybook.core.decision_context import Channel
@@ -34,6 +34,7 @@ from waybook.integrations.factory import open_issuer
 from waybook.integrations.oidc_login import IssuerClient
 from waybook.page_address import PageClaim, server_claim
 from waybook.settings import LoadedSettings, Settings, host_header
+from waybook.settings_reading import settings_from
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import AllowedHosts, build_app
 from waybook.transport.http.authentication import (

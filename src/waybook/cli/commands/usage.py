@@ -23,6 +23,7 @@ _FIGURES = 52
         "--since", metavar="TIME", help="Start time, e.g. 2030-01-31 (default: 30 days ago)."
     ),
     limit_option(20),
+    people=True,
 )
 async def command(here: AppSession, since: str | None, limit: int) -> Outcome:
     """Show token usage and cost.
@@ -36,7 +37,7 @@ async def command(here: AppSession, since: str | None, limit: int) -> Outcome:
 
 def _lines(org_usage: OrgUsage) -> Iterator[RenderableType]:
     yield Text(f"since     {org_usage.since:%Y-%m-%d %H:%M} UTC", style="dim")
-    yield usage_line(org_usage.usage)
+    yield usage_line(org_usage.usage.as_reply())
     if not org_usage.work:
         yield Text("No usage reported. Agents report usage with their results.")
         return

@@ -27,6 +27,7 @@ from waybook.app.queries.audit import list_audit
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
+from waybook.app.queries.work_views import plan_view, run_view
 from waybook.cli.commands.anchoring import Verdicts, summary, verify_all
 from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
@@ -69,8 +70,8 @@ _NEXT = {
 }
 AGAIN = {"waybook demo --keep": "repeat the demo, and keep its results"}
 STORED = {
-    "waybook plans --all": "list the plan of this demo",
-    "waybook runs --all": "list the run of this demo",
+    "waybook plan list --state all": "list the plan of this demo",
+    "waybook run list --state all": "list the run of this demo",
 }
 
 
@@ -128,15 +129,15 @@ class Part:
 _PLAN_PART = Part(
     play_plan,
     lambda scene: read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD),
-    plan_board.plan_display,
+    lambda board, frame: plan_board.plan_display(plan_view(board), frame),
     lambda board: len(board.plan.steps) + plan_board.PLAN_FIXED_ROWS,
     11 + plan_board.PLAN_FIXED_ROWS,
 )
 _RUN_PART = Part(
     play_run,
     lambda scene: read_run_detail(scene.call, scene.run_id, RunInclude.BOARD),
-    run_board.run_display,
-    lambda board: run_board.count_lines(board) + run_board.RUN_FIXED_ROWS,
+    lambda board, frame: run_board.run_display(run_view(board), frame),
+    lambda board: run_board.count_lines(run_view(board)) + run_board.RUN_FIXED_ROWS,
     18 + run_board.RUN_FIXED_ROWS,
 )
 
@@ -195,7 +196,7 @@ async def _print_summary(
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, _MAX_WIDTH))
     write = f"waybook documents {scene.run_id} --out documents"
-    available = run_board.documents_available(board)
+    available = run_board.documents_available(run_view(board))
     console.print(_facts({available: write if keep else "to keep them, use --keep"}))
     _heading(console, "What the work survived")
     console.print(_facts(_SURVIVED))

@@ -4,27 +4,11 @@ Each status has an icon, a word and a color, so that nothing depends on color al
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from rich.text import Text
 
-from waybook.core.shown import LOOKS, Shown, shown, tone_of
-
-#: Style of each tone.
-_STYLES: Final = {
-    "done": "green",
-    "skip": "cyan",
-    "fail": "red",
-    "ask": "bold magenta",
-    "warn": "yellow",
-    "run": "blue",
-    "todo": "dim",
-}
-
-
-def style_of(status: str) -> str:
-    """Return the style of a state, or of a stored status."""
-    return _STYLES[tone_of(status)]
+from waybook.cli.terminal.rows import style_of
+from waybook.core.shown import LOOKS, Shown, shown
 
 
 def status_text(status: str | None, failed: int = 0) -> Text:
@@ -58,6 +42,10 @@ def segmented_bar(counts: Mapping[Shown, int], width: int) -> Text:
     for state, cells in cell_counts(counts, width).items():
         bar.append(_GLYPHS[state] * cells, style=style_of(state).removeprefix("bold "))
     return bar
+
+
+def counts_of(counts: Mapping[str, int]) -> dict[Shown, int]:
+    return {Shown(state): number for state, number in counts.items()}
 
 
 def with_failed(done: str, failed: int) -> Text:

@@ -1,30 +1,23 @@
-"""Terminal output of stored text, tables, and live views of plans and runs.
+"""Terminal output of stored text, tables, and views of plans and runs.
 
 Stored text may contain escape sequences, so it is shown as plain text.
 """
 
-import asyncio
-import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from waybook.core.durations import format_age
+from waybook.core.durations import format_age, format_duration
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
-from waybook.core.usage import Totals, format_cost
-from waybook.errors import Busy, Unavailable
-from waybook.plan.model import Plan
-from waybook.plan.progress import shares, warning
+from waybook.core.usage import format_cost
 
 #: Terminals with fewer lines show no footer, so that more steps fit.
 _LOW_HEIGHT: Final = 12
@@ -42,6 +35,8 @@ class Viewport:
     live: bool = False
     holders: bool = False
     foot: bool = True
+    #: Place of the row that is chosen with keys.
+    chosen: int | None = None
 
     @property
     def is_low(self) -> bool:
@@ -117,11 +112,11 @@ def one_line(text: Text) -> Text:
     return text
 
 
-class Board(Protocol):
-    @property
-    def now(self) -> datetime: ...
-    @property
-    def is_closed(self) -> bool: ...
+Board = Mapping[str, Any]
+
+
+def seconds_text(seconds: float) -> str:
+    return format_duration(timedelta(seconds=seconds))
 
 
 def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType]) -> Panel:
@@ -129,16 +124,18 @@ def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width)
 
 
-def board_foot(
-    board: Board, frame: Viewport, matters: Sequence[Text], last: tuple[datetime, str] | None
-) -> list[Text]:
+def board_foot(board: Board, frame: Viewport, matters: Sequence[Text]) -> list[Text]:
     """Return the lines below a plan or run: the work to do, and the last event with its time."""
     if not frame.foot or frame.is_low:
         return []
-    is_live = frame.live and not board.is_closed
-    ending = [Text("   live ●  Ctrl-C to leave", style="dim")] if is_live else []
-    summary = f"{format_age(last[0], board.now)}: {last[1]}" if last else ""
-    return [one_line(text) for text in (*matters, Text.assemble((summary, "dim"), *ending))]
+    is_live = frame.live and not board["closed"]
+    ending = [Text("   live ●  q quit · r refresh · j/k choose · enter show", style="dim")]
+    last, summary = board["lastEvent"], ""
+    if last:
+        at, now = (datetime.fromisoformat(text) for text in (last["at"], board["now"]))
+        summary = f"{format_age(at, now)}: {last['text']}"
+    line = Text.assemble((summary, "dim"), *(ending if is_live else []))
+    return [one_line(text) for text in (*matters, line)]
 
 
 def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Sequence[T], int, int]:
@@ -154,52 +151,24 @@ def visible_rows(items: Sequence[T], rows: int | None, here: int) -> tuple[Seque
     return (shown, first, len(items) - first - room) if room < rows else (shown, 0, 0)
 
 
-_EVERY_SECONDS: Final = 1.0
-
-BoardT = TypeVar("BoardT", bound=Board)
-
-
-async def watch_board(
-    board: BoardT,
-    display: Callable[[BoardT, Viewport], RenderableType],
-    read: Callable[[BoardT], Awaitable[BoardT]],
-) -> BoardT:
-    """On a terminal, redraw the board until its plan or run is closed. Return its last state."""
-    console = SafeConsole()
-    is_final = not console.is_terminal or board.is_closed
-    if is_final:
-        return board
-    resized = asyncio.Event()
-    # Some platforms lack SIGWINCH.
-    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
-    with Live(console=console, screen=True, auto_refresh=False) as screen:
-        while True:
-            frame = Viewport(width=console.width, height=console.height, live=True)
-            screen.update(display(board, frame), refresh=True)
-            if board.is_closed:
-                return board
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(resized.wait(), _EVERY_SECONDS)
-            resized.clear()
-            # If the database is busy or unavailable, the next refresh may succeed.
-            with contextlib.suppress(Busy, Unavailable):
-                board = await read(board)
-
-
-def usage_line(took: Totals) -> Text:
-    results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
-    tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
-    cost = format_cost(took.cost_micros)
+def usage_line(usage: Board) -> Text:
+    count = usage["results"]
+    results = f"{count:,} result{'s' if count != 1 else ''}"
+    tokens = f"{usage['inputTokens']:,} tokens in, {usage['outputTokens']:,} out"
+    cost = format_cost(round(usage["costUsd"] * 1_000_000))
     return Text.assemble(("usage", "dim"), f"     {tokens}, {cost}, reported by {results}")
 
 
-def plan_usage_lines(plan: Plan) -> list[Text]:
-    lines = [usage_line(plan.usage)] if plan.usage.results else []
-    for part in shares(plan.budget, plan.usage) if plan.budget is not None else ():
-        is_tokens = part.name == "tokens"
-        used = f"{part.used:,}" if is_tokens else format_cost(part.used)
-        of = f"{part.of:,} tokens" if is_tokens else format_cost(part.of)
-        share = f"{used} of {of}, {part.percent} %", "yellow" if warning(part) else ""
-        lines.append(Text.assemble(("budget", "dim"), "    ", share))
+def usage_lines(board: Board) -> list[Text]:
+    """Return the usage of a plan or run, and its share of the budget, if there is any."""
+    lines = [usage_line(board["usage"])] if board["usage"]["results"] else []
+    budget = board.get("budget") or {}
+    for name, format_amount in (("tokens", "{:,} tokens".format), ("costUsd", "${:,.2f}".format)):
+        if part := budget.get(name):
+            used, of = (
+                format_amount(part["used"]).removesuffix(" tokens"),
+                format_amount(part["of"]),
+            )
+            share = f"{used} of {of}, {part['percent']} %", "yellow" if "warning" in budget else ""
+            lines.append(Text.assemble(("budget", "dim"), "    ", share))
     return lines

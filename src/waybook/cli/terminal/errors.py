@@ -11,11 +11,11 @@ from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
 COMMANDS = {
-    "list_active_plans": "waybook plans",
-    "get_plan_status": "waybook status {planId}",
-    "get_research_context": "waybook status {planId}",
-    "list_dags": "waybook runs, or waybook dag list",
-    "get_run_progress": "waybook run {runId}",
+    "list_active_plans": "waybook plan list",
+    "get_plan_status": "waybook plan view {planId}",
+    "get_research_context": "waybook plan view {planId}",
+    "list_dags": "waybook run list, or waybook workflow list",
+    "get_run_progress": "waybook run view {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
 _PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
@@ -30,6 +30,10 @@ class HintedError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         print_error(self.message, self.hint, file)
+
+
+class UnreachableError(HintedError):
+    """A server did not answer."""
 
 
 class CommandError(HintedError):
@@ -78,7 +82,7 @@ def command_for(call: NextCall) -> str:
     """Return the command line that does the same as this tool call.
 
     >>> print(command_for(NextCall("get_plan_status", {"planId": "p1"}, "see")))
-    waybook status p1
+    waybook plan view p1
     >>> print(command_for(NextCall("get_next_step", {"planId": "p1"}, "go on")))
     waybook call get_next_step '{"planId": "p1"}'
     """

@@ -138,7 +138,8 @@ def dag_display(answer: _Answered, models: int, width: int) -> RenderableType:
         last = stage is stages[-1]
         parts += [_stage_line(stage, last=last), _dag_steps(stage, names, width, last=last)]
     if not models:
-        hint = f"waybook dag show {answer['dagSlug']} --models 3 also says how many jobs to expect"
+        command = f"waybook workflow view {answer['dagSlug']} --models 3"
+        hint = f"{command} also says how many jobs to expect"
         parts.append(Text(hint, style="dim"))
     return Group(*parts)
 

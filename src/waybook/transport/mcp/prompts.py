@@ -184,7 +184,7 @@ Tools for runs are listed once there is a workflow.
 
 _NEW_WORKFLOW: Final = """\
 No workflow (DAG) fits? Write one as the resource waybook://schema/workflow says, \
-and add it with the command `waybook dag add FILE`.
+and add it with the command `waybook workflow add FILE`.
 """
 
 _RUNS: Final = """\

@@ -1,0 +1,152 @@
+"""`waybook run`: list, view, watch and act on runs of workflows."""
+
+from functools import partial
+from typing import Any
+
+import click
+
+from waybook.cli.access import (
+    Body,
+    Server,
+    fields_option,
+    server_command,
+    web_option,
+)
+from waybook.cli.commands.plan import name_option, reason_option
+from waybook.cli.completion import completer
+from waybook.cli.diagram_files import export_options
+from waybook.cli.inputs import read_argument
+from waybook.cli.lazy import load
+from waybook.cli.options import json_option
+from waybook.cli.output import done, print_json
+from waybook.cli.terminal.errors import HintedError
+from waybook.core.hidden_characters import escape_hidden
+
+run_argument = partial(click.argument, "run", shell_complete=completer("runs", "runId"))
+_models_option = partial(
+    click.option, "--models", metavar="NAMES", callback=lambda *a: _names(a[2])
+)
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+@server_command(
+    run_argument(required=False),
+    click.option("--watch", is_flag=True, hidden=True),
+    export_options,
+    fields_option,
+    web_option,
+)
+def view_command(server: Server, *, run: str | None, watch: bool, **asked: Any) -> None:  # noqa: ANN401
+    """Show the progress of a run.
+
+    RUN is an id, an id prefix, or part of the name; optional if only one run is open.
+    """
+    if watch:
+        load("waybook.cli.commands.boards:watch")(server, "run", run, once=False)
+    else:
+        load("waybook.cli.commands.boards:view")(server, "run", run, asked)
+
+
+@server_command(
+    run_argument(required=False),
+    click.option("--once", is_flag=True, help="Print once and exit."),
+)
+def watch_command(server: Server, *, run: str | None, once: bool) -> None:
+    """Watch a run live.
+
+    RUN is an id, an id prefix, or part of the name; optional if only one run is open. Read-only.
+    Keys: q quits, r refreshes, j and k or the arrows choose a row, enter shows it.
+    """
+    load("waybook.cli.commands.boards:watch")(server, "run", run, once=once)
+
+
+@server_command(
+    run_argument(),
+    click.argument("stage", required=False),
+    click.option("--step", metavar="KEY", help="Only the jobs of this step."),
+)
+def retry_command(server: Server, *, run: str, stage: str | None, step: str | None) -> None:
+    """Retry the failed jobs, of one stage or of all."""
+    found = server.read("run", q=run)
+    failed = [s["stageSlug"] for s in found["stages"] if (s["progress"] or {}).get("failedSteps")]
+    slugs = [stage] if stage else failed
+    if not slugs:
+        hint = f"waybook run view {found['runId']}"
+        raise HintedError(f"the run “{found['name']}” has no failed jobs", hint)
+    for slug in slugs:
+        more = {"stepKey": step} if step else {}
+        server.call("retry_failed", {"runId": found["runId"], "stageSlug": slug, **more})
+        click.echo(done(f"agents can claim the failed jobs of {slug} again"))
+
+
+@server_command(run_argument(), reason_option)
+def cancel_command(server: Server, *, run: str, reason: str) -> None:
+    """Cancel a run. This cannot be undone."""
+    found = server.read("run", q=run)
+    server.call("cancel_run", {"runId": found["runId"], "reason": reason})
+    click.echo(done(f"the run “{found['name']}” is canceled"))
+
+
+@server_command(
+    run_argument(),
+    click.option("--from", "stage", metavar="STAGE", help="Repeat from this stage on."),
+    _models_option(help="Models (a,b,c); default: those of the stage."),
+    name_option,
+)
+def copy_command(
+    server: Server, *, run: str, stage: str | None, models: list[str], name: str | None
+) -> None:
+    """Copy a run, to repeat it from a stage on. Documents of earlier stages are kept."""
+    found = server.read("run", q=run)
+    first = stage or found["stages"][0]["stageSlug"]
+    more = {name: value for name, value in (("models", models), ("name", name)) if value}
+    made = server.call("copy_run", {"runId": found["runId"], "fromStage": first, **more})
+    click.echo(done(f"the copy is the run {made['runId']}"))
+
+
+@server_command(
+    click.argument("workflow", shell_complete=completer("workflows", "dagSlug")),
+    click.argument("name"),
+    click.argument("text", metavar="INPUT"),
+    _models_option(required=True, help="Models that do the jobs (a,b,c)."),
+)
+def start_command(
+    server: Server, *, workflow: str, name: str, text: str, models: list[str]
+) -> None:
+    """Start a run of a workflow.
+
+    INPUT is the subject of the run: a text, or - to read it from stdin.
+    """
+    subject = read_argument(text, "INPUT")
+    arguments = {"dagSlug": workflow, "name": name, "input": subject, "models": models}
+    click.echo(done(f"the run is {server.call('start_run', arguments)['runId']}"))
+
+
+@server_command(
+    run_argument(),
+    click.argument("stage"),
+    click.argument("text", callback=lambda _, __, text: read_argument(text, "TEXT").strip()),
+    _models_option(help="Models for the next stage (a,b,c); default: unchanged."),
+    json_option,
+)
+def feedback_command(
+    server: Server, *, run: str, stage: str, text: str, models: list[str], as_json: bool
+) -> None:
+    """Give feedback on a completed stage and start the next.
+
+    RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin.
+    """
+    args: Body = {"stageSlug": stage, "feedback": text, **({"models": models} if models else {})}
+    run_id = server.read("run", q=run)["runId"]
+    body = server.call("submit_stage_feedback", {"runId": run_id, **args})
+    if as_json:
+        print_json(body, tight=True)
+        return
+    click.echo(done(f"your feedback on {stage} is stored"))
+    for started in body["started"]:
+        jobs = sum(step["jobs"] for step in started["openSteps"])
+        count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+        click.echo(escape_hidden(f"  {started['stageSlug']} has started: {count} ready"))
