@@ -146,7 +146,7 @@ async def test_plan_page_shows_status_and_progress_of_stalled_plan(
     )
     counted = re.findall(r'class="counted">.*?data-status="(\w+)".*?<b>(\d+)</b>', text, re.DOTALL)
     shown = Shown(
-        status=found(r'<h1>Rivers .*?data-status="(\w+)"', text)[0],
+        status=found(r'<h1>Rivers.*?data-status="(\w+)"', text)[0],
         done=int(done),
         total=int(total),
         percent=int(found(r">(\d+) %<", text)[0]),
