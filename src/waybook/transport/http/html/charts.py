@@ -39,6 +39,7 @@ _AROUND_NOW: Final = 7
 #: Height of the text over and under columns.
 _HEAD: Final = 16
 _FOOT: Final = 18
+_LIMIT_X: Final = 64
 #: Tones, most urgent first, and their words.
 _TONES: Final = {
     "fail": "failed",
@@ -222,8 +223,10 @@ def _level(base: int, value: float, rise: float, name: str, look: str = "rule") 
     line = Markup('<line class="{0}" x1="0" x2="100%" y1="{1}" y2="{1}"/>').format(
         look, _n(y + 0.5)
     )
-    text = Markup('<text class="of-{}" x="0" y="{}">{}</text>')
-    return line + text.format(look, _n(y - 4), name.removesuffix(".00")) if name else line
+    # The name of a limit is to the right of the values of the axis.
+    text = Markup('<text class="of-{}" x="{}" y="{}">{}</text>')
+    x = 0 if look == "rule" else _LIMIT_X
+    return line + text.format(look, x, _n(y - 4), name.removesuffix(".00")) if name else line
 
 
 def gantt(spans: Sequence[Span], period: Period, label: str) -> Markup:
