@@ -76,7 +76,7 @@ async def test_run_detail_shows_holders_of_jobs_and_the_latest_event(agent: Agen
     await agent.job(run, sessionId="monday")
     board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
     (worker,) = board.workers
-    assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
+    assert (worker.held_session, worker.stage, worker.step_key) == ("monday", "scope", "scope")
     assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
     assert board.input_text == "Which river is longest?"
     assert board.expected["scope"].total == 1

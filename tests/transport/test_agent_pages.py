@@ -54,13 +54,41 @@ async def test_agents_page_lists_session_client_work_and_cost(
 ) -> None:
     await make_work(world)
     first, second, third = table(await browser.get("/agents"))
-    assert {first.split()[1], second.split()[1]} == {"a", "b"}
-    by_session = {row.split()[1]: row for row in (first, second, third)}
-    assert re.fullmatch(r"ann a · claude-code 1 1 \$0\.25 just now", by_session["a"]), by_session[
-        "a"
-    ]
-    assert "ann b · cursor Survey 0" in by_session["b"]
-    assert "ann no session 0" in by_session["no"]
+    latest = {row.partition(" of ann ")[0]: row for row in (first, second)}
+    assert latest["claude-code · a"] == "claude-code · a of ann 1 1 $0.25 just now"
+    assert "cursor · b of ann Survey 0" in latest["cursor · b"]
+    assert "ann of ann 0" in third
+
+
+async def test_pages_name_agents_by_client_and_session(world: OrgEnv, browser: Browser) -> None:
+    plan = await make_work(world)
+    page = f"/plans/{plan['planId']}"
+    steps = [f"{page}/steps/{step}" for step in plan["stepIds"]]
+    for path, name in (
+        (page, "cursor · b"),
+        (f"{page}/history", "cursor · b"),
+        (steps[0], "claude-code · a"),
+        (steps[2], "held by cursor · b"),
+        ("/audit", "claude-code · a"),
+        ("/cost", "claude-code · a"),
+        ("/timeline", "claude-code · a"),
+        ("/agents/ann?session=a", "claude-code · a of ann"),
+    ):
+        text = re.sub(r"\s+", " ", main_text(await browser.get(path)))
+        assert name in text, (path, text)
+    report = (await browser.get(f"{page}/export.md")).text
+    assert ": cursor · b started" in report
+
+
+async def test_agent_with_a_new_client_gets_a_new_name(world: OrgEnv, browser: Browser) -> None:
+    agent = world.agent
+    plan = await agent.plan(1)
+    await with_client(agent, "codex").take(plan, sessionId="s")
+    await world.dispatcher.calls.flush()
+    assert "codex · s" in main_text(await browser.get(f"/plans/{plan['planId']}"))
+    await with_client(agent, "cursor").call("get_plan_status", planId=plan["planId"], sessionId="s")
+    await world.dispatcher.calls.flush()
+    assert "cursor · s" in main_text(await browser.get(f"/plans/{plan['planId']}"))
 
 
 async def test_agents_page_omits_dashboard_users_and_other_orgs(
@@ -216,7 +244,7 @@ async def test_audit_page_links_plan_step_and_agent_by_name(
     plan_id = plan["planId"]
     assert f'<a href="/plans/{plan_id}">Rivers</a>' in page.text
     assert f'/plans/{plan_id}/steps/{plan["stepIds"][0]}">step 1: Survey</a>' in page.text
-    assert '<a href="/agents/ann?session=a">ann</a>' in page.text
+    assert '<a href="/agents/ann?session=a">claude-code · a</a>' in page.text
 
 
 async def test_audit_page_can_be_filtered_by_session_and_plan_name(
@@ -279,7 +307,7 @@ async def test_cost_page_lists_totals_by_day_work_agent_and_model(
         "2030-01-01 opus $0.50 900 100 1",
     ]
     assert rows(page, "work") == ["Lighthouse run 1,000 $1.00", "Rivers plan 2,000 $0.75"]
-    assert rows(page, "agents") == ["ann b $1.25", "ann a $0.50"]
+    assert rows(page, "agents") == ["b of ann $1.25", "a of ann $0.50"]
     assert rows(page, "models") == ["opus $1.50", "gpt $0.25"]
     for link in (f"/plans/{plan_id}", f"/runs/{run_id}", "/agents/ann?session=b"):
         assert f'href="{link}"' in page.text
@@ -389,15 +417,17 @@ async def test_timeline_draws_done_failed_and_running_work_of_agents(
     world.clock.advance(minutes=10)
     page = await browser.get("/timeline")
     assert rows(page, "spans") == [
-        "ann b step 3: Survey, Rivers running 2030-01-02 12:00 10 min",
-        "ann a step 2: Survey, Rivers failed 2030-01-02 12:00 0 s",
+        "cursor · b step 3: Survey, Rivers running 2030-01-02 12:00 10 min",
+        "claude-code · a step 2: Survey, Rivers failed 2030-01-02 12:00 0 s",
     ]
     assert 'data-s="run"' in page.text
     week = await browser.get("/timeline?range=7d")
     assert "step 1: Survey, Rivers" in week.text
     assert (await browser.get("/timeline?range=1y")).status_code == 400
     of_one = await browser.get("/agents/ann?session=b")
-    assert [row.split(" Rivers")[0] for row in rows(of_one, "spans")] == ["ann b step 3: Survey,"]
+    assert [row.split(" Rivers")[0] for row in rows(of_one, "spans")] == [
+        "cursor · b step 3: Survey,"
+    ]
 
 
 async def test_timeline_of_another_org_shows_no_work(world: OrgEnv, browser: Browser) -> None:
@@ -419,7 +449,7 @@ async def test_steps_of_a_silent_agent_can_be_reassigned(
     assert "Reassign" not in (await browser.get("/agents")).text
     world.clock.advance(minutes=40)
     page = await browser.get("/agents")
-    assert "ann night is silent for 40 min and holds 1 step or job." in main_text(page)
+    assert "night is silent for 40 min and holds 1 step or job." in main_text(page)
     (form,) = re.findall(r'<form method="post" action="/rescue">(.*?)</form>', page.text)
     fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) | {"reassign": "1"}
     del fields["token"]

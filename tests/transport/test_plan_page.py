@@ -28,7 +28,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert "1 of 3 done" in page
     assert "1 running" in page
     assert "1 ready" in page
-    assert "ann (night)" in page
+    assert "night" in page
     assert "Tokens 1,200 1,200 in, 0 out" in page
     assert "Cost $0.50 from 1 result" in page
     assert "night started step 2" in page
@@ -325,7 +325,7 @@ async def test_step_page_shows_result_review_conditions_research_and_usage(
         "ann requested review 9 min ago",
         "waited for a person for 7 min",
         "worked on for 2 min",
-        "by ann (night)",
+        "by night",
         "result.n == 0 continue not fired",
         "result.nothing == 0 skip to step 2 error",
         "On rivers",

@@ -68,7 +68,7 @@ _DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
         NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
     }
 )
-_WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp"}}
+_WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp", "agent": ""}}
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:

@@ -5,7 +5,7 @@ An agent is identified by a user and a session name, which may be empty.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from waybook.core.ids import is_id
 from waybook.core.usage import Totals
@@ -24,6 +24,10 @@ class AgentKey(NamedTuple):
 
     name: str
     session: str
+
+
+#: The client that each agent used last.
+Clients: TypeAlias = Mapping[AgentKey, str]
 
 
 class AgentRow(NamedTuple):
@@ -66,6 +70,7 @@ SQL = load(
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
     **dict.fromkeys(("held_steps", "held_jobs"), _HELD_COLUMNS),
     **dict.fromkeys(("names", "runs_named"), NameRow),
+    clients_of_agents="name session client",
     agent_counts="started completed failed reviews entries",
     usage_by_agent=(Totals, "usage name session total clients"),
     usage_by_time=(Totals, "usage start place part"),

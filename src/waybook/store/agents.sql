@@ -12,6 +12,13 @@ values %(rows)s
  where excluded.last_seen_at - agent.last_seen_at > interval '30 seconds'
     or excluded.clients[1] <> coalesce(agent.clients[1], '');
 
+-- name: clients_of_agents
+select a.name, a.session, a.clients[1] as client
+  from agent a
+ where a.org_id = :org and a.clients <> '{}'
+ order by a.last_seen_at desc
+ limit %(most)s;
+
 -- name: agents_page
 -- Return a page of the agents that made calls in the last 30 days, latest first. Calls that only
 -- read usually name no session. So for a user with sessions, the row without a session is left out

@@ -124,17 +124,26 @@ class CallLog:
             try:
                 async with self._database.org_transaction(org_id) as tx:
                     rows = [(at, new_uuid(), *columns) for _, at, *columns, _client in calls]
-                    seen = (
+                    seen = [
                         (agents.AgentKey(call.actor, call.session or ""), call.client)
                         for call in calls
                         if call.channel == Channel.MCP
-                    )
+                    ]
                     statements = agents.record_statements(seen)
                     await tx.commit(SQL["insert_calls"](rows=Rows(rows)), *statements)
+                    self._forget_clients(org_id, seen)
             except Exception as error:
                 self.dropped_of[org_id] += len(calls)
                 ours = isinstance(error, WaybookError)
                 log.warning("%d calls not logged: %s", len(calls), error, exc_info=not ours)
+
+    def _forget_clients(
+        self, org_id: UUID, seen: Iterable[tuple[agents.AgentKey, str | None]]
+    ) -> None:
+        """Forget the cached clients of an org if an agent has a new one."""
+        _, known = self._database.agent_clients.get(org_id, (0, {}))
+        if any(client and known.get(key) != client for key, client in seen):
+            self._database.agent_clients.pop(org_id, None)
 
 
 class Key(NamedTuple):

@@ -45,11 +45,12 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
        left(w.fail_reason, %(wide)s) as fail_reason,
        case when w.kind = 'plan'
             then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
-                                                   :title_of_step, s.held_by,
+                                                   :title_of_step,
+                                                   array[s.held_by, s.held_session],
                                                    left(s.fail_reason, %(wide)s))
                                   order by s.step_order)
                     from ((select null::timestamptz as inactive_since, s.id, s.step_order, s.title,
-                                  s.held_by, s.fail_reason
+                                  s.held_by, s.held_session, s.fail_reason
                              from plan_step s
                             where s.org_id = :org
                               and s.plan_id = w.id
@@ -57,7 +58,8 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
                               and s.status = 'failed')
                            union all
                           (select greatest(s.in_progress_since, s.last_seen_at), s.id,
-                                  s.step_order, s.title, s.held_by, s.fail_reason
+                                  s.step_order, s.title, s.held_by, s.held_session,
+                                  s.fail_reason
                              from plan_step s
                             where s.org_id = :org
                               and s.plan_id = w.id
@@ -71,13 +73,14 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
        end as last_change,
        case when w.kind = 'run'
             then (select json_agg(json_build_array(j.stage_slug, j.step_key, j.model, j.attempt,
-                                                   j.error, j.held_by, j.completed_at,
+                                                   j.error, array[j.held_by, j.held_session],
+                                                   j.completed_at,
                                                    j.out_of_retries, j.jobs)
                                   order by j.stage_slug)
                     from (select distinct on (j.stage_slug)
                                  j.stage_slug, j.step_key, j.model, j.attempt,
                                  left(coalesce(j.error, ''), %(wide)s) as error, j.held_by,
-                                 j.completed_at, j.status = 'retry_loop_failed' as out_of_retries,
+                                 j.held_session, j.completed_at, j.status = 'retry_loop_failed' as out_of_retries,
                                  count(*) over (partition by j.stage_slug) as jobs
                             from job j
                            where j.org_id = :org and j.run_id = w.id
@@ -159,7 +162,7 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at,
 select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.updated_at,
        c.statuses, c.active_steps,
        case when w.kind = 'run'
-            then (select json_agg(distinct j.held_by)
+            then (select json_agg(distinct array[j.held_by, j.held_session])
                     from job j
                    where j.org_id = :org and j.run_id = w.id
                      and j.status = 'processing' and j.held_by is not null)
@@ -218,7 +221,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
  cross join lateral (
        select :status_initials as statuses,
               json_agg(json_build_array(s.status = 'in_progress', s.step_order, :title_of_step,
-                                        s.held_by))
+                                        array[s.held_by, s.held_session]))
                 filter (where s.status in ('awaiting_input', 'in_progress')) as active_steps
          from plan_step s
         where s.org_id = :org and s.plan_id = w.id and w.kind = 'plan') c

@@ -117,9 +117,13 @@ async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedSt
     return [FailedStage(row.run_id, row.run_name, row.at, RunFailure(*row.failure)) for row in rows]
 
 
+#: Query for the `PendingCounts`.
+PENDING_COUNTS: Final = lists.SQL["waiting"](most=_MAX_PENDING)
+
+
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     counts: PendingCounts
-    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=_MAX_PENDING))
+    ((counts,),) = await ctx.read(PENDING_COUNTS)
     return counts
 
 

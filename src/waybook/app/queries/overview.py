@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
@@ -45,7 +46,8 @@ class BlockedStep(NamedTuple):
     id: str
     order: int
     title: str
-    holder: str | None
+    #: User and session.
+    holder: Sequence[str | None]
     fail_reason: str | None
 
     @property
@@ -80,12 +82,13 @@ class TroubledPlan(NamedTuple):
         reasons, step, failed = [], self.stalled_step, self.failed_steps
         if step and step.inactive_since:
             gap = format_duration(self.now - datetime.fromisoformat(step.inactive_since))
-            silence = f"No heartbeat from {step.holder}" if step.holder else "No agent"
+            who = agent_name(*step.holder)
+            silence = f"No heartbeat from {who}" if who else "No agent"
             reasons.append(f"{silence} for {gap} on step {step.label}")
         if failed:
             last = failed[-1]
             first = f"{len(failed)} steps failed, last step" if len(failed) > 1 else "Failed: step"
-            who = f", held by {last.holder}" if last.holder else ""
+            who = f", held by {name}" if (name := agent_name(*last.holder)) else ""
             why = last.fail_reason or "no reason stored"
             reasons.append(f"{first} {last.label}{who}: {why}")
         return "; ".join(reasons) or "Stalled: no step has a holder"
@@ -105,7 +108,7 @@ class RunFailure(NamedTuple):
     model: str
     attempt: int
     error: str
-    held_by: str | None
+    holder: Sequence[str | None]
     at: str
     out_of_retries: bool
     jobs: int
@@ -114,7 +117,7 @@ class RunFailure(NamedTuple):
     def reason(self) -> str:
         first = f"{self.jobs} jobs failed, last" if self.jobs > 1 else "Job failed"
         retries = f", out of retries after attempt {self.attempt}" if self.out_of_retries else ""
-        who = f", held by {self.held_by}" if self.held_by else ""
+        who = f", held by {name}" if (name := agent_name(*self.holder)) else ""
         error = self.error or "no reason stored"
         return f"{first}: {self.step_key} ({self.model}{who}{retries}): {error}"
 
@@ -147,7 +150,8 @@ class RunningWork(NamedTuple):
     row: Row
     progress: Progress | None = None
     current_step: CurrentStep | None = None
-    holders: Sequence[str] = ()
+    #: Users and sessions.
+    holders: Sequence[Sequence[str | None]] = ()
     stage_name: str | None = None
     steps_total: int = 0
 
@@ -277,13 +281,14 @@ def _running(row: Row, dags: Dags) -> RunningWork:
         # If several stages are in progress, the last of them is the current stage.
         stages = [dag.stage_name(slug) for slug in dag.order if slug in started]
         stage_name = stages[-1] if stages else None
-        return RunningWork(row, stage_name=stage_name, steps_total=dag.steps_total)
+        holders = row.holders or ()
+        return RunningWork(row, None, None, holders, stage_name, dag.steps_total)
     progress = _progress(row.statuses or "")
     if not row.active_steps:
         return RunningWork(row, progress)
     # Sort steps that await input before steps in progress.
     steps = sorted(row.active_steps)
-    holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
+    holders = [holder for is_held, _, _, holder in steps if is_held and holder[0]]
     _, order, title, _ = steps[0]
     return RunningWork(row, progress, CurrentStep(order, title), holders)
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from waybook.app.queries.agent_names import agent_name, load_agent_names
 from waybook.app.queries.audit import (
     entry_view,
     event_label,
@@ -160,6 +161,7 @@ MAX_HISTORY_ENTRIES = 500
 
 async def read_plan_rows(ctx: RequestContext, plan_id: str) -> ExportedRows:
     plan_id = id_or_nil(plan_id)
+    await load_agent_names(ctx)
     loaded, (stored, texts, happenings) = await load_plan(
         ctx,
         PlanRequest(plan_id=plan_id),
@@ -295,7 +297,8 @@ def _plan_lines(exported: ExportedRows) -> Iterator[str]:
         if entry.step_order:
             what = what.replace("a step", f"step {entry.step_order}")
         comment = f", {_line(entry.comment)}" if entry.comment else ""
-        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {what}{comment}"
+        who = _line(agent_name(entry.actor, entry.session, entry.channel))
+        yield f"- {_time(entry.at)}: {who} {what}{comment}"
 
 
 def _step_lines(rows: Rows, states: Mapping[StepId, Shown]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.agents import list_agents
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.inbox import Row, list_failed_stages, list_reviews, runs_awaiting_feedback
@@ -237,7 +238,8 @@ async def _plan(ctx: RequestContext, query: ViewQuery) -> Body:
 
 
 def _event(last: HistoryEntry | Row, what: str) -> Body:
-    return {"at": format_time(last.at), "text": f"{last.session or last.actor} {what}"}
+    who = agent_name(last.actor, last.session, last.channel)
+    return {"at": format_time(last.at), "text": f"{who} {what}"}
 
 
 def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
@@ -254,7 +256,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
             "status": str(step.status),
             "state": str(detail.states[step.id]),
             "attempt": step.attempt,
-            "holder": step.held_session or step.held_by,
+            "holder": agent_name(step.held_by, step.held_session) or None,
             "seconds": time_spent(spans.get(step.id, ())).total_seconds(),
             "spans": [
                 [axis.column(s.start, TICKS), axis.column(s.end, TICKS), str(s.status)]
@@ -338,7 +340,12 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         "documentsAvailable": detail.documents_available,
         "documentsExpected": detail.documents_expected,
         "workers": [
-            {"name": w.name, "stageSlug": w.stage, "stepKey": w.step_key} for w in detail.workers
+            {
+                "name": agent_name(w.held_by, w.held_session),
+                "stageSlug": w.stage,
+                "stepKey": w.step_key,
+            }
+            for w in detail.workers
         ],
         "input": detail.input_text,
         "lastEvent": event,

@@ -6,6 +6,7 @@ from typing import Final
 from waybook.accounts.model import hash_token
 from waybook.app.request.caller import plan_url, review_url, run_url
 from waybook.app.request.request_context import RequestContext
+from waybook.core.agent_names import name_of
 from waybook.core.events import Notification, NotificationKind
 from waybook.json_values import Body
 from waybook.store import deliveries, links
@@ -44,7 +45,11 @@ def store_notification(
     subject_id = notification.subject_id
     data: Body = {
         "orgId": str(ctx.caller.org_id),
-        "by": {"user": actor.user, "channel": str(actor.channel)},
+        "by": {
+            "user": actor.user,
+            "channel": str(actor.channel),
+            "agent": name_of(None, actor.session, ctx.caller.client),
+        },
     }
     if notification.kind in _REVIEW_KINDS:
         data["reviewUrl"] = review_url(subject_id, base_url)

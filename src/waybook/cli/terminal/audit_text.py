@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.audit import SubjectAsOf, event_label, step_title, steps_in_order
 from waybook.cli.terminal.bars import status_text
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
@@ -90,6 +91,6 @@ def _steps_then(steps: Mapping[str, Row], states: Mapping[StepId, Shown]) -> Tab
     table = plain_table(figures("#"), "step", unwrapped("status"), figures("try"), by)
     for step_id, row in steps.items():
         look = status_text(states[StepId(step_id)])
-        holder = row["held_session"] or row["held_by"] or ""
-        table.add_row(str(row["order"]), step_title(row), look, str(row["attempt"]), str(holder))
+        holder = agent_name(*(str(row[name] or "") for name in ("held_by", "held_session")))
+        table.add_row(str(row["order"]), step_title(row), look, str(row["attempt"]), holder)
     return table

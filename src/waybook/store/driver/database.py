@@ -6,7 +6,7 @@ commits.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -153,6 +153,8 @@ class Database:
         #: Whether new plans and runs are marked as simulated.
         self.is_simulated = False
         self.clock = Clock()
+        #: Clients of the agents of each org, and when they were read.
+        self.agent_clients: dict[UUID, tuple[float, Mapping[Any, str]]] = {}
         self._groups = GroupCommit(self._write_org)
         #: Concurrent requests with the same secret share one lookup.
         self.lookups = _SharedReads()

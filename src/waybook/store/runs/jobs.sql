@@ -112,8 +112,8 @@ select j.stage_slug as stage, j.step_key, j.status, j.model, count(*) as jobs,
  limit %(most)s;
 
 -- name: workers
-select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
-       j.attempt, j.started_at as since, j.id::text as job_id
+select j.held_by, j.held_session, j.stage_slug as stage, j.step_key, j.model, j.attempt,
+       j.started_at as since, j.id::text as job_id
   from :jobs_in_progress
  limit %(most)s;
 

@@ -156,12 +156,12 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
 -- name: failed_stages_of_runs
 -- Return the failed stages of open runs, each with the job that failed last; longest waiting first.
 select f.id::text as run_id, f.name as run_name, j.completed_at as at,
-       json_build_array(f.stage_slug, j.step_key, j.model, j.attempt, j.error, j.held_by,
-                        j.completed_at, j.out_of_retries, j.jobs) as failure
+       json_build_array(f.stage_slug, j.step_key, j.model, j.attempt, j.error,
+                        array[j.held_by, j.held_session], j.completed_at, j.out_of_retries, j.jobs) as failure
   from :failed_stages
   cross join lateral (select j.step_key, j.model, j.attempt,
                              left(coalesce(j.error, ''), %(wide)s) as error, j.held_by,
-                             j.completed_at, j.status = 'retry_loop_failed' as out_of_retries,
+                             j.held_session, j.completed_at, j.status = 'retry_loop_failed' as out_of_retries,
                              count(*) over () as jobs
                         from job j
                        where j.org_id = :org and j.run_id = f.id
@@ -174,7 +174,7 @@ select f.id::text as run_id, f.name as run_name, j.completed_at as at,
  limit %(shown)s;
 
 -- name: run_recent_events
-select e.seq, e.at, e.event, e.actor, e.session, d.action,
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.action,
        coalesce(nullif(d."stepKey", ''), d."stageSlug") as subject
   from audit_entry e
  cross join lateral json_to_record(coalesce(e.brief, e.details)) as d (

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from waybook.app.queries.agent_names import load_agent_names
 from waybook.app.queries.forecast import plan_forecast
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
@@ -312,6 +313,8 @@ async def read_plan_detail(
     not read again. If the results total more than `most_results` bytes, only their sizes are read.
     """
     plan_id = id_or_nil(plan_id)
+    if PlanInclude.STATUS_CHANGES in include:
+        await load_agent_names(ctx)
     since = before.plan.seq if before else 0
     possible = {
         PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),

@@ -37,6 +37,7 @@ from waybook.app.queries.plans.plan import (
 from waybook.app.queries.work_export import ExportedRows, export_body, exported_entry
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
+from waybook.core.agent_names import name_of
 from waybook.core.changes import Row, Rows, replay
 from waybook.core.shown import Shown, look_of
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
@@ -187,7 +188,7 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
             {
                 "seq": entry.seq,
                 "time": _time(entry.at),
-                "actor": entry.session or entry.actor,
+                "actor": name_of(entry.actor, entry.session),
                 "channel": entry.channel,
                 "event": entry_label(entry),
                 "seal": bytes(entry.hash).hex(),

@@ -7,6 +7,7 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
 
+from waybook.app.queries.agent_names import load_agent_names
 from waybook.app.queries.forecast import run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, origin_view
@@ -178,6 +179,8 @@ class RunDetail:
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
     """Read a run with the requested parts, all from the same state of the database."""
     run_id = id_or_nil(run_id)
+    if include is RunInclude.BOARD:
+        await load_agent_names(ctx)
     lists_documents = RunInclude.DOCUMENTS in include
     documents = jobs.SQL["readable"] if lists_documents else jobs.SQL["available"]
     events = _MAX_FEED if RunInclude.FEED in include else _MAX_HISTORY

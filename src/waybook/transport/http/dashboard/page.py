@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.queries.inbox import count_pending
+from waybook.app.queries.agent_names import load_agent_names
+from waybook.app.queries.inbox import PENDING_COUNTS
 from waybook.app.request.arguments import id_not_found
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
@@ -160,7 +161,8 @@ class PageRequest:
         return await self.dispatcher.services.shared(LayoutWorker).picture(org_id, job)
 
     async def render(self, template: str, /, *, status: int = 200, **shown: object) -> HTMLResponse:
-        pending = await count_pending(await self.context())
+        ctx = await self.context()
+        ((pending,),) = await load_agent_names(ctx, PENDING_COUNTS)
         framed = {
             "waiting": pending.total,
             "failed_stages": pending.failed_stages,

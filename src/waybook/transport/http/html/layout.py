@@ -26,6 +26,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.runs.run_work import state_of_job
 from waybook.core.durations import format_age, format_duration
@@ -87,15 +88,6 @@ def agent_url(name: str, session: str | None = None, **query: str) -> str:
     named = {"session": session or "", **query}
     text = urlencode({field: value for field, value in named.items() if value})
     return f"/agents/{_to_segment(name)}{text and '?'}{text}"
-
-
-def session_label(session: str, clients: Sequence[str] = ()) -> str:
-    """Return the session of an agent or, without a session, the names of its clients.
-
-    >>> session_label("chat 7", ["cursor"]), session_label("", ["cursor"]), session_label("")
-    ('chat 7', 'cursor, no session', 'no session')
-    """
-    return session or ", ".join((*clients, "no session"))
 
 
 _CONTENT_SECURITY_POLICY: Final = (
@@ -253,7 +245,7 @@ _TEMPLATE_HELPERS: Final = (
     run_step_url,
     run_document_url,
     agent_url,
-    session_label,
+    agent_name,
     charts.spark,
     charts.share,
     charts.strip,
