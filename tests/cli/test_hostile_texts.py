@@ -77,21 +77,22 @@ def stored(terminal: Terminal) -> Stored:
 
 #: Commands that show stored texts, with their arguments.
 COMMANDS = {
-    "plans": (),
-    "status": ("PLAN",),
-    "watch": ("PLAN", "--once"),
+    "plan list": (),
+    "plan view": ("PLAN",),
+    "plan watch": ("PLAN", "--once"),
     "review": (),
     "search": ("approve",),
-    "runs": (),
-    "run": ("RUN",),
+    "run list": (),
+    "run view": ("RUN",),
+    "agent list": (),
     "documents": ("RUN",),
     "outputs": ("PLAN",),
     "usage": (),
     "audit list": ("PLAN",),
     "audit as-of": ("PLAN", "9"),
     "audit verify": (),
-    "dag list": (),
-    "dag show": ("hostile",),
+    "workflow list": (),
+    "workflow view": ("hostile",),
     "call": ("get_research_context", '{"planId":"PLAN"}'),
     "doctor": (),
     "org list": (),
@@ -100,6 +101,7 @@ COMMANDS = {
 }
 #: Commands that show no stored text, except texts from their own arguments.
 OTHERS = {
+    *("login", "logout", "completion"),
     *("retain", "backup", "restore", "connect", "plugin", "import", "template", "demo", "serve"),
     *("mcp", "feedback", "report", "map", "migrate", "webhooks", "output", "export"),
 }
@@ -127,7 +129,7 @@ def test_command_output_contains_no_terminal_control_characters(
         assert not count_hidden(output).keys() & OBEYED, ascii(output)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "plan watch"])
 def test_json_output_of_command_escapes_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
@@ -143,7 +145,7 @@ def test_plans_command_with_json_flag_prints_stored_text_unchanged(
     assert match["name"] == SHORT
 
 
-@pytest.mark.parametrize("command", ["plans", "status", "review"])
+@pytest.mark.parametrize("command", ["plan list", "plan view", "review"])
 def test_rich_markup_in_stored_text_is_printed_literally(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
