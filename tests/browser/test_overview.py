@@ -1,5 +1,7 @@
 """Front page in a browser: retry and cancel, live updates, relative times, notifications."""
 
+import re
+
 from playwright.async_api import Browser, Page, expect
 
 from browser.served_site import Site
@@ -70,8 +72,26 @@ async def test_relative_times_advance_and_show_local_time_on_hover(
     await expect(age).to_have_text("2 days ago")
     assert (await age.get_attribute("title") or "").endswith("UTC")
     await age.hover()
-    assert "9:40:00 PM GMT+9" in (await age.get_attribute("title") or "")
+    title = await age.get_attribute("title") or ""
+    assert re.fullmatch(r"Jan 1, 2030, 9:40\sPM \(2030-01-01 12:40:00 UTC\)", title), title
     await context.close()
+    assert site.faults == []
+
+
+async def test_moments_are_in_the_local_zone_with_utc_on_hover(
+    browser: Browser, site: Site
+) -> None:
+    await make_stalled_plan(site)
+    for scripts, shown in ((True, r"9:\d\d\sPM"), (False, r"12:\d\d")):
+        context = await browser.new_context(
+            timezone_id="Asia/Tokyo", locale="en-US", java_script_enabled=scripts
+        )
+        page = await context.new_page()
+        await page.goto(f"{site.address}/agents/ann")
+        time = page.locator(".activity time").first
+        await expect(time).to_have_text(re.compile(f"^{shown}$"))
+        await expect(time).to_have_attribute("title", re.compile(r"^2030-01-01 12:\d\d UTC$"))
+        await context.close()
     assert site.faults == []
 
 

@@ -51,11 +51,17 @@ def test_markdown_is_rendered_as_html(markdown: str, html: str) -> None:
     assert page(markdown) == Rendered(markdown, html)
 
 
-def test_markdown_table_is_rendered_as_html_table_without_style() -> None:
-    html = page("| a | b |\n| --- | ---: |\n| 1 | 2 |").html
-    assert "<th>b</th>" in html
-    assert "<td>2</td>" in html
+def test_markdown_table_keeps_the_alignment_without_a_style_attribute() -> None:
+    html = page("| a | b | c |\n| --- | ---: | :-: |\n| 1 | 2 | 3 |").html
+    assert '<th class="right">b</th>' in html
+    assert '<td>1</td>\n<td class="right">2</td>\n<td class="center">3</td>' in html
     assert "style" not in html
+
+
+def test_table_cells_keep_no_other_class() -> None:
+    cells = '<table><tr><td class="right">1</td><td class="rail">2</td></tr></table>'
+    assert "rail" not in sanitize(cells)
+    assert '<td class="right">' in sanitize(cells)
 
 
 @pytest.mark.parametrize(

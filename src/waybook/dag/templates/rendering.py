@@ -14,6 +14,7 @@ from types import MappingProxyType
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
@@ -35,9 +36,12 @@ _BLOCKS = frozenset(
 _TABLES = frozenset({"table", "tbody", "td", "th", "thead", "tr"})
 _INLINE = frozenset({"a", "br", "code", "em", "s", "strong"})
 TAGS = _BLOCKS | _TABLES | _INLINE
+_CELL = frozenset({"class"})
 ATTRIBUTES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"a": frozenset({"href", "title"}), "ol": frozenset({"start"})}
+    {"a": frozenset({"href", "title"}), "ol": frozenset({"start"}), "td": _CELL, "th": _CELL}
 )
+#: Classes of table cells. The styles that Markdown gives them are not allowed in pages.
+ALIGNMENTS = frozenset({"center", "right"})
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 _MARKS = re.compile(r"[\[\]!*_`~|<>&\\#\n]")
@@ -94,7 +98,14 @@ def sanitize(html: str) -> str:
 def _attribute(_tag: str, name: str, value: str) -> str | None:
     if name == "href" and value.partition(":")[0].lower() not in _SCHEMES:
         return None
-    return value
+    return None if name == "class" and value not in ALIGNMENTS else value
+
+
+def _align(state: StateCore) -> None:
+    """Give table cells a class in place of a style for their alignment."""
+    for token in state.tokens:
+        if style := token.attrs.pop("style", None) if token.tag in {"td", "th"} else None:
+            token.attrSet("class", str(style).removeprefix("text-align:"))
 
 
 def _image(
@@ -113,6 +124,7 @@ def _image(
 _LAYOUT = MarkdownIt("commonmark", {"html": False, "linkify": False})
 _LAYOUT.enable(["table", "strikethrough"])
 _LAYOUT.add_render_rule("image", _image)
+_LAYOUT.core.ruler.push("align", _align)
 
 _STYLE = """\
 :root { color-scheme: light dark; }
@@ -122,6 +134,8 @@ pre, code { font-family: ui-monospace, monospace; font-size: 0.92em; }
 pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8884; border-radius: 4px; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
+.right { text-align: right; }
+.center { text-align: center; }
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """

@@ -24,9 +24,24 @@ _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
 _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 
 
+#: Makes tables scroll in a box of their own, also with the keyboard.
+_TABLE_TAGS: Final = {
+    "<table>": '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>',
+    "</table>": "</table></div>",
+}
+
+
+def _to_html(markdown: str) -> str:
+    html = markdown_to_html(markdown)
+    # The text itself cannot contain these tags, because it is escaped.
+    for tag, boxed in _TABLE_TAGS.items():
+        html = html.replace(tag, boxed)
+    return html
+
+
 def document_html(markdown: str) -> Markup:
     """Return a document as sanitized HTML, with headings two levels lower."""
-    html = markdown_to_html(markdown)
+    html = _to_html(markdown)
     # The page uses heading levels 1 and 2 itself.
     lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
     return Markup(lower)  # noqa: S704 - it has been sanitized
@@ -45,7 +60,7 @@ def to_rich_text(value: Json) -> RichText | None:
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
     excerpt = text[:MAX_LENGTH]
     # Headings in the text must not be part of the page's outline.
-    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
+    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', _to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
 

@@ -196,8 +196,14 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     : s < HOUR ? whole(s, MINUTE) + " min ago" : s < DAY ? whole(s, HOUR) + " h ago"
     : s < 2 * DAY ? "yesterday" : whole(s, DAY) + " days ago";
   // The server sends ages, so that a wrong clock of the browser does not matter.
+  const local = (at, style) => at.toLocaleString(undefined, style);
+  const STYLES = {minute: {dateStyle: "medium", timeStyle: "short"}, day: {dateStyle: "medium"}, time: {timeStyle: "short"}};
   const tick = () => {
     if (document.hidden) return;
+    for (const tag of document.querySelectorAll("time[data-local]")) {
+      tag.textContent = local(new Date(tag.dateTime), STYLES[tag.dataset.local]);
+      tag.removeAttribute("data-local");
+    }
     for (const tag of document.querySelectorAll("time[data-age]")) {
       if (!since.has(tag)) since.set(tag, Date.now() - 1000 * tag.dataset.age);
       const seconds = Math.max(0, whole(Date.now() - since.get(tag), 1000));
@@ -210,8 +216,8 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   addEventListener("htmx:afterSettle", tick);
   document.addEventListener("visibilitychange", tick);
   addEventListener("mouseover", ({ target }) => {
-    const tag = target.closest?.("time[datetime]");
-    if (tag) tag.title = new Date(tag.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+    const tag = target.closest?.("time[data-age]");
+    if (tag && !tag.title.includes("(")) tag.title = `${local(new Date(tag.dateTime), STYLES.minute)} (${tag.title})`;
   });
   addEventListener("htmx:afterSettle", () => {
     const waiting = document.getElementById("waiting")?.textContent.trim();
