@@ -44,7 +44,7 @@ with found as materialized (
                             or c.status in (select json_array_elements_text(%(statuses)s::json))))
          end as total
     from (select f.id from found f order by f.rank, f.model, f.id limit %(most)s) f
-), used as (
+), used as materialized (
   select u.job_id, :usage_sums
     from usage u
    where u.org_id = :org
