@@ -352,7 +352,7 @@ async def test_step_page_shows_tool_calls_of_step(
     await world.dispatcher.calls.flush()
     page = visible_text(await step_page(browser, plan, 1))
     assert "Tool calls the latest 2, 1 failed" in page
-    assert "get_next_step ann mcp, night" in page
+    assert "get_next_step night ann, mcp" in page
     assert "STALE_ATTEMPT" in page
     assert "Tool calls" not in visible_text(await step_page(browser, plan, 2))
 
