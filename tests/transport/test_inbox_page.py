@@ -286,7 +286,7 @@ async def test_inbox_and_front_page_mark_overdue_review(browser: Browser, world:
     assert inbox.count(">overdue</span>") == 1
     assert inbox.index("Late, step 1</b>") < inbox.index("Recent, step 1</b>")
     front = (await browser.get("/")).text
-    assert front.count("<b>overdue</b>") == 1
+    assert front.count(">overdue</b>") == 1
 
 
 async def test_page_of_bulk_decisions_shows_the_outcomes_again_after_reload(

@@ -77,7 +77,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
         summary = f"**Is {n}** right?\n\n| a | b |\n|---|---|\n| 1 | 2 |"
         await agent.review(taken, summary=summary)
     text = (await browser.get("/?part=work")).text
-    lines = re.findall(r'<a data-item id="n-[^>]*>([^<]*)</a>', text)
+    lines = re.findall(r'<a class="name" data-item id="n-[^>]*>([^<]*)</a>', text)
     assert lines[0].startswith("Rivers, twice, ")
     assert lines[1:] == [f"Plan {n}, step 1" for n in range(7)]
     needs = section(text, "needs")
@@ -98,7 +98,8 @@ async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
     trouble = await read_section(browser, "trouble")
     assert "No heartbeat from ann for 40 min on step 1 (Look up a)" in trouble
     assert (
-        "Ready plan Lakes Failed: step 1 (Step 0), held by ann: The archive is closed." in trouble
+        "Lakes Ready · plan · Failed: step 1 (Step 0), held by ann: The archive is closed."
+        in trouble
     )
     assert "Job failed: " in trouble
     assert ", held by ann): The source is gone." in trouble
@@ -154,8 +155,8 @@ async def test_running_section_lists_plan_and_run_with_holder(
     await agent.job(run)
     text = (await browser.get("/")).text
     running = section(text, "running")
-    assert "plan Lakes ann · Step 1, Step 0" in running
-    assert "run Deep rivers ann · Stage Scope" in running
+    assert "Lakes plan · ann · Step 1, Step 0" in running
+    assert "Deep rivers run · ann · Stage Scope" in running
     assert "Nothing is in trouble." in section(text, "trouble")
     await fail_step(agent, await agent.take(plan, another=True), "Closed.")
     text = (await browser.get("/")).text

@@ -71,6 +71,12 @@ class TroubledPlan(NamedTuple):
         return shown_plan(self.status, is_held=self.row.goes_on)
 
     @property
+    def cause(self) -> str:
+        """Return the error that entries of the page are grouped by, or an empty text."""
+        is_retryable = self.retryable_steps and not self.stalled_step
+        return (self.failed_steps[-1].fail_reason or "") if is_retryable else ""
+
+    @property
     def is_open(self) -> bool:
         return self.status not in CLOSED_PLAN
 
@@ -131,6 +137,11 @@ class TroubledRun(NamedTuple):
     @property
     def shown(self) -> Shown:
         return shown_group(RunState.FAILED, goes_on=self.row.goes_on)
+
+    @property
+    def cause(self) -> str:
+        errors = {failure.error for failure in self.failures}
+        return errors.pop() if len(errors) == 1 else ""
 
     @property
     def is_open(self) -> bool:

@@ -10,12 +10,12 @@
     if (!button) return;
     const folded = button.nextElementSibling, name = button.textContent;
     try {
-      await navigator.clipboard.writeText(folded.querySelector("pre").textContent);
+      await navigator.clipboard.writeText((folded || button.parentNode).querySelector("pre").textContent);
       button.textContent = "Copied";
       setTimeout(() => button.textContent = name, 2000);
     } catch {
-      folded.classList.remove("unscripted");
-      folded.open = true;
+      folded?.classList.remove("unscripted");
+      if (folded) folded.open = true;
     }
   });
 
