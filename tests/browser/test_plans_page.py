@@ -28,7 +28,7 @@ async def test_plans_page_shows_progress_and_prompt_for_resuming_a_plan(
     await page.reload()
     await accessible(page)
     row = page.get_by_role("row").filter(has_text="Rivers of the north")
-    await expect(row.get_by_role("img", name="Running")).to_be_visible()
+    await expect(row.get_by_role("img", name="Ready")).to_be_visible()
     await expect(row).to_contain_text("1 of 3")
     await expect(page.get_by_text("Next door")).to_have_count(0)
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
