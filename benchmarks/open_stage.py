@@ -111,11 +111,11 @@ def report(openings: Sequence[Opening], floors: Sequence[float]) -> None:
         f"Python {opening.python:.2f} s, PostgreSQL {opening.postgres:.2f} s, floor {floor:.2f} s"
     )
     ratios = [
-        (one.python + one.postgres) / least for one, least in zip(openings, floors, strict=True)
+        (each.python + each.postgres) / least for each, least in zip(openings, floors, strict=True)
     ]
     sizes = {
-        "reply bytes": ([one.reply_bytes for one in openings], MAX_REPLY_BYTES),
-        "bytes of the largest entry": ([one.entry_bytes for one in openings], MAX_ENTRY_BYTES),
+        "reply bytes": ([each.reply_bytes for each in openings], MAX_REPLY_BYTES),
+        "bytes of the largest entry": ([each.entry_bytes for each in openings], MAX_ENTRY_BYTES),
     }
     finish(
         "open_stage",

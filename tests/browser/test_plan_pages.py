@@ -116,7 +116,7 @@ async def test_steps_of_large_plan_fold_when_finished(page: Page, site: Site) ->
     await expect(page.locator(".steps li")).to_have_count(25)
 
 
-async def test_step_opens_beside_the_list_and_closes_with_escape(page: Page, site: Site) -> None:
+async def test_step_opens_in_a_panel_and_closes_with_escape(page: Page, site: Site) -> None:
     plan = await make_failing_plan(site)
     await page.set_viewport_size({"width": 1440, "height": 900})
     await page.goto(f"{site.address}/plans/{plan['planId']}")

@@ -32,9 +32,9 @@ async def pictures(page: Page, name: str) -> None:
 async def test_run_page_of_four_models_shows_sessions_and_cost(page: Page, site: Site) -> None:
     run = await make_busy_run(site.world)
     await page.goto(f"{site.address}/runs/{run['runId']}")
-    beside = page.locator(".rest")
-    await expect(beside).to_contain_text("worker-eu-1")
-    await expect(beside).to_contain_text("$")
+    side = page.locator(".rest")
+    await expect(side).to_contain_text("worker-eu-1")
+    await expect(side).to_contain_text("$")
     await pictures(page, "run-busy")
     assert await page.evaluate("document.documentElement.scrollHeight") <= MAX_HEIGHT
     await expect(page.locator(".stages [aria-current]")).to_have_attribute("id", "stage-3")
@@ -153,7 +153,7 @@ async def test_retry_on_the_run_page_works_without_javascript(browser: Browser, 
     await context.close()
 
 
-async def test_job_opens_beside_the_grid_and_returns_the_focus(page: Page, site: Site) -> None:
+async def test_job_opens_in_a_panel_and_returns_the_focus(page: Page, site: Site) -> None:
     run = await make_busy_run(site.world)
     address = f"{site.address}/runs/{run['runId']}"
     await page.goto(address)

@@ -33,9 +33,9 @@ class Away:
 
     def __init__(self, home: Path, url: str, token: str) -> None:
         self.url, self.token = url, token
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("WAYBOOK_", "XDG_"))}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("WAYBOOK_", "XDG_"))}
         self.environment = {
-            **kept,
+            **inherited,
             "HOME": str(home),
             "WAYBOOK_CONFIG": str(home / "config.toml"),
             "NO_COLOR": "1",
@@ -82,7 +82,7 @@ def away(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 # Tests of the login.
 
 
-def test_login_is_stored_in_a_file_that_only_its_owner_reads(away: Away) -> None:
+def test_login_is_stored_in_a_file_only_for_the_owner(away: Away) -> None:
     assert stat.S_IMODE(away.login.stat().st_mode) == 0o600
     assert json.loads(away.login.read_text()) == {"url": away.url, "token": away.token}
     assert away.say("login").strip() == away.url
@@ -172,13 +172,13 @@ def test_unexpected_answers_of_a_server_are_explained(
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "suggested"),
     [("plann list", "plan"), ("plan lsit", "list"), ("run wacth", "watch"), ("stauts", "status")],
 )
-def test_unknown_command_suggests_the_similar_one(away: Away, words: str, meant: str) -> None:
+def test_unknown_command_suggests_a_similar_command(away: Away, words: str, suggested: str) -> None:
     failed = away.run(*words.split())
     assert failed.exit_code == 2
-    assert f"Did you mean {meant}?" in failed.stderr
+    assert f"Did you mean {suggested}?" in failed.stderr
 
 
 # Tests of every verb.

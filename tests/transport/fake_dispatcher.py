@@ -131,9 +131,9 @@ class RecordingDispatcher:
         raise self.deliverable
 
     async def read_view(
-        self, caller: Caller, view: str, asked: Mapping[str, str]
+        self, caller: Caller, view: str, parameters: Mapping[str, str]
     ) -> Mapping[str, object]:
-        self.calls.append((caller, view, {**asked}))
+        self.calls.append((caller, view, {**parameters}))
         return {view: []}
 
     async def share_plan(self, caller: Caller, plan_id: str, days: object) -> str:

@@ -424,8 +424,8 @@ async def test_timeline_draws_done_failed_and_running_work_of_agents(
     week = await browser.get("/timeline?range=7d")
     assert "step 1: Survey, Rivers" in week.text
     assert (await browser.get("/timeline?range=1y")).status_code == 400
-    of_one = await browser.get("/agents/ann?session=b")
-    assert [row.split(" Rivers")[0] for row in rows(of_one, "spans")] == [
+    of_session = await browser.get("/agents/ann?session=b")
+    assert [row.split(" Rivers")[0] for row in rows(of_session, "spans")] == [
         "cursor · b step 3: Survey,"
     ]
 

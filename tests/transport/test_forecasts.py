@@ -33,9 +33,9 @@ async def shown(browser: Browser, plan: Body) -> str:
 
 def dollars(text: str) -> list[float]:
     """Return the middle, the low and the high end of the forecast of the cost."""
-    found = re.search(r"\$([\d.,]+) \(\$([\d.,]+) to \$([\d.,]+)\) of work left", text)
-    assert found, text
-    return [float(number.replace(",", "")) for number in found.groups()]
+    match = re.search(r"\$([\d.,]+) \(\$([\d.,]+) to \$([\d.,]+)\) of work left", text)
+    assert match, text
+    return [float(number.replace(",", "")) for number in match.groups()]
 
 
 @pytest.mark.parametrize("earlier", [0, 4])

@@ -220,7 +220,7 @@ async def test_next_item_opens_after_a_decision_without_scripts(
     assert f"item=review-{reviews[0]['reviewId']}" in back
 
 
-async def test_decided_review_is_in_the_second_list_with_its_decision(
+async def test_second_list_has_a_decided_review_and_the_decision(
     browser: Browser, agent: AgentClient
 ) -> None:
     review = await make_review(agent)

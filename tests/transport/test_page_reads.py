@@ -57,9 +57,7 @@ async def test_plan_and_step_pages_do_not_read_the_results_of_all_steps(
         assert counts[1] <= counts[0] + MAX_MORE_BLOCKS, page
 
 
-async def test_shortened_audit_details_show_the_same_pages_as_whole_ones(
-    world: OrgEnv, browser: Browser
-) -> None:
+async def test_shortened_audit_details_show_the_same_pages(world: OrgEnv, browser: Browser) -> None:
     agent = world.agent
     plan, step = await make_worked_plan(agent, LONG[:2])
     taken = await agent.take(plan)

@@ -148,7 +148,7 @@ MAX_RUN_CHANGE_BYTES = 4_000
 
 
 @pytest.mark.parametrize(
-    ("view", "most", "expected", "one_by_one"),
+    ("view", "most", "expected", "separate"),
     [
         ("grid", MAX_RUN_CHANGE_BYTES, {"run-facts", "run-events"}, "stage-1"),
         ("map", MAX_CHANGE_BYTES, {"run-facts", "lane-0"}, "box-"),
@@ -156,7 +156,7 @@ MAX_RUN_CHANGE_BYTES = 4_000
     ],
 )
 async def test_run_page_of_500_steps_stays_within_size_limits(
-    site: Site, world: OrgEnv, view: str, most: int, expected: set[str], one_by_one: str
+    site: Site, world: OrgEnv, view: str, most: int, expected: set[str], separate: str
 ) -> None:
     run = await make_large_run(world.agent)
     page, received = await load_cold(site, f"/runs/{run['runId']}?view={view}")
@@ -175,7 +175,7 @@ async def test_run_page_of_500_steps_stays_within_size_limits(
         assert await tab.refresh() <= most
         assert expected <= {*tab.fragments}
         seen |= {*tab.fragments}
-    assert any(name.startswith(one_by_one) for name in seen), "fragments are sent one by one"
+    assert any(name.startswith(separate) for name in seen), "fragments are sent one by one"
     world.clock.advance(minutes=1)
     await tab.refresh()
     assert tab.fragments == [], "an update without changes has no fragments"

@@ -184,7 +184,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_numbers_of_jobs(
     assert (await browser.get("/dags/unknown")).status_code == 404
 
 
-async def test_workflow_page_shows_its_last_runs_as_bars_and_table(
+async def test_workflow_page_shows_the_last_runs_as_bars_and_table(
     browser: Browser, world: OrgEnv
 ) -> None:
     assert "Last" not in main_text(await browser.get("/dags/deep-research"))
@@ -430,9 +430,9 @@ async def test_run_forecast_follows_the_cost_of_finished_jobs(
 
     async def cost_left(pattern: str) -> list[float]:
         text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
-        found = re.search(f", {pattern} left from 3 earlier runs", text)
-        assert found, text
-        return [float(number.replace(",", "")) for number in found.groups()]
+        match = re.search(f", {pattern} left from 3 earlier runs", text)
+        assert match, text
+        return [float(number.replace(",", "")) for number in match.groups()]
 
     # A job cost half a dollar in the earlier runs, and costs fifty dollars in this one.
     (expected,) = await cost_left(r"\$([\d.,]+)")

@@ -52,9 +52,9 @@ class ServerDispatcher(Dispatcher):
         _, outputs = await plan_outputs(self._reading(caller), plan_id)
         return [output_view(output) for output in outputs]
 
-    async def read_view(self, caller: Caller, view: str, asked: Mapping[str, str]) -> Body:
+    async def read_view(self, caller: Caller, view: str, parameters: Mapping[str, str]) -> Body:
         ctx = self._reading(caller)
-        return await read_view(ctx, view, read_query(asked))
+        return await read_view(ctx, view, read_query(parameters))
 
     async def share_plan(self, caller: Caller, plan_id: str, days: object) -> str:
         self.require_capacity(caller)

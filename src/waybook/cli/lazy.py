@@ -84,8 +84,8 @@ class CommandGroup(click.Group):
         known = [*self.list_commands(ctx), *self.aliases]
         if name[:1] != "-" and not ctx.resilient_parsing and name not in known:
             similar = self._similar(ctx, name)
-            meant = f"Did you mean {similar[0]}?" if similar else "See --help."
-            ctx.fail(f"There is no command {name!r}. {meant}")
+            hint = f"Did you mean {similar[0]}?" if similar else "See --help."
+            ctx.fail(f"There is no command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, _: click.Context, incomplete: str) -> list[CompletionItem]:

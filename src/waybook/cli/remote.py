@@ -43,9 +43,9 @@ class Remote:
         if self._connection is not None:
             self._connection.close()
 
-    def read(self, view: str, **asked: str | int | None) -> Body:
-        given = {name: value for name, value in asked.items() if value is not None}
-        return self._ask("GET", f"/api/views/{view}?{urlencode(given)}")
+    def read(self, view: str, **parameters: str | int | None) -> Body:
+        named = {name: value for name, value in parameters.items() if value is not None}
+        return self._ask("GET", f"/api/views/{view}?{urlencode(named)}")
 
     def call(self, tool: str, arguments: Mapping[str, object]) -> Body:
         params = {"name": tool, "arguments": {**arguments}}

@@ -154,9 +154,9 @@ class LocalServer:
     def hint(self) -> str | None:
         return start_hint(self.here.app.settings)
 
-    def read(self, view: str, **asked: str | int | None) -> dict[str, Any]:
-        given = {name: str(value) for name, value in asked.items() if value is not None}
-        query = load(f"{_VIEWS}:read_query")(given)
+    def read(self, view: str, **parameters: str | int | None) -> dict[str, Any]:
+        named = {name: str(value) for name, value in parameters.items() if value is not None}
+        query = load(f"{_VIEWS}:read_query")(named)
         return self._wait_for(load(f"{_VIEWS}:read_view")(self.here.call, view, query))
 
     def call(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class DispatcherPort(Protocol):
     ) -> Sequence[Mapping[str, object]]: ...
 
     async def read_view(
-        self, caller: Caller, view: str, asked: Mapping[str, str], /
+        self, caller: Caller, view: str, parameters: Mapping[str, str], /
     ) -> Mapping[str, object]: ...
 
     async def share_plan(self, caller: Caller, plan_id: str, days: object, /) -> str:

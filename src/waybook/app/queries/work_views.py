@@ -55,14 +55,14 @@ class ViewQuery(NamedTuple):
 
 def _state_of(query: ViewQuery) -> Shown | None:
     """Return the requested state, or None if the request is for open or for all work."""
-    asked = (query.state or OPEN).replace("_", " ").replace("-", " ").lower()
-    if asked in {OPEN, ALL}:
+    wanted = (query.state or OPEN).replace("_", " ").replace("-", " ").lower()
+    if wanted in {OPEN, ALL}:
         return None
     for state in _STATES:
-        if asked in {word_of(state).lower(), state.replace("_", " ")}:
+        if wanted in {word_of(state).lower(), state.replace("_", " ")}:
             return state
     known = ", ".join((OPEN, *(word_of(state).lower() for state in _STATES), ALL))
-    raise InvalidInput(f"there is no state “{asked}”; the states are {known}")
+    raise InvalidInput(f"there is no state “{wanted}”; the states are {known}")
 
 
 async def _plans(ctx: RequestContext, query: ViewQuery) -> Body:
@@ -192,7 +192,7 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
 
 async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
     rows, held, _ = await list_agents(ctx, limit=query.limit)
-    asked = (query.text or "").casefold()
+    wanted = (query.text or "").casefold()
     listed: list[Json] = [
         {
             "name": row.name,
@@ -214,19 +214,19 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
             ],
         }
         for row in rows
-        if asked in f"{row.name} {row.session}".casefold()
+        if wanted in f"{row.name} {row.session}".casefold()
     ]
     return _listed("agents", listed, rows)
 
 
 async def _workflows(ctx: RequestContext, query: ViewQuery) -> Body:
-    asked = (query.text or "").casefold()
+    wanted = (query.text or "").casefold()
     workflows = [workflow.compiled_dag for workflow in await list_workflows(ctx)]
     return {
         "workflows": [
             workflow_view(dag)
             for dag in workflows[: query.limit]
-            if asked in f"{dag.dag.slug} {dag.dag.name}".casefold()
+            if wanted in f"{dag.dag.slug} {dag.dag.name}".casefold()
         ]
     }
 
@@ -365,15 +365,15 @@ _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]
 }
 
 
-def read_query(asked: Mapping[str, str]) -> ViewQuery:
+def read_query(wanted: Mapping[str, str]) -> ViewQuery:
     """Read the parameters of a request: `q`, `state` and `limit`."""
-    unknown = sorted(asked.keys() - {"q", "state", "limit"})
+    unknown = sorted(wanted.keys() - {"q", "state", "limit"})
     if unknown:
         raise InvalidInput(f"there is no parameter {unknown[0]}; use q, state and limit")
-    text, limit = asked.get("q", "").strip(), asked.get("limit", "100")
+    text, limit = wanted.get("q", "").strip(), wanted.get("limit", "100")
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= MAX_LISTED):
         raise InvalidInput(f"limit must be a number from 1 to {MAX_LISTED}")
-    return ViewQuery(text or None, asked.get("state"), int(limit[:9]))
+    return ViewQuery(text or None, wanted.get("state"), int(limit[:9]))
 
 
 async def read_view(ctx: RequestContext, view: str, query: ViewQuery) -> Body:

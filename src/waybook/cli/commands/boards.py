@@ -39,16 +39,16 @@ _BOARDS: Final = {
 }
 
 
-def view(server: Server, noun: str, text: str | None, asked: dict[str, Any]) -> None:
-    exports = pop_requested_exports(asked)
+def view(server: Server, noun: str, text: str | None, options: dict[str, Any]) -> None:
+    exports = pop_requested_exports(options)
     if exports:
         write_exports(server.drawing(noun, text), exports)
         return
     board = server.read(noun, q=text)
-    if asked["web"]:
+    if options["web"]:
         open_page(board["url"])
-    elif asked["fields"] is not None:
-        print_fields(board, asked["fields"])
+    elif options["fields"] is not None:
+        print_fields(board, options["fields"])
     elif rows.is_terminal():
         _print_board(noun, board, server.hint)
     else:

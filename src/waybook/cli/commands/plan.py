@@ -25,12 +25,12 @@ reason_option = click.option("--reason", metavar="TEXT", prompt=True, help="Why;
 
 
 @server_command(plan_argument(required=False), export_options, fields_option, web_option)
-def view_command(server: Server, *, plan: str | None, **asked: Any) -> None:  # noqa: ANN401
+def view_command(server: Server, *, plan: str | None, **options: Any) -> None:  # noqa: ANN401
     """Show a plan with its steps.
 
     PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
     """
-    load("waybook.cli.commands.boards:view")(server, "plan", plan, asked)
+    load("waybook.cli.commands.boards:view")(server, "plan", plan, options)
 
 
 @server_command(
@@ -54,13 +54,13 @@ def _modify(server: Server, plan: Body, modifications: list[Body]) -> Body:
 def _reset(server: Server, text: str, steps: tuple[int, ...], status: str, what: str) -> None:
     """Let agents claim the chosen steps again, or all with this status."""
     plan = server.read("plan", q=text)
-    found = [s for s in plan["steps"] if (s["stepOrder"] in steps if steps else _is(s, status))]
-    if not found:
+    chosen = [s for s in plan["steps"] if (s["stepOrder"] in steps if steps else _is(s, status))]
+    if not chosen:
         missing = f"step {steps[0]}" if steps else f"{what} step"
         hint = f"waybook plan view {plan['planId']}"
         raise HintedError(f"the plan “{plan['name']}” has no {missing}", hint)
-    _modify(server, plan, [{"action": "retry_step", "stepId": s["stepId"]} for s in found])
-    named = ", ".join(str(step["stepOrder"]) for step in found)
+    _modify(server, plan, [{"action": "retry_step", "stepId": s["stepId"]} for s in chosen])
+    named = ", ".join(str(step["stepOrder"]) for step in chosen)
     click.echo(done(f"agents can claim step {named} of “{plan['name']}” again"))
 
 
@@ -83,9 +83,9 @@ def reassign_command(server: Server, *, plan: str, steps: tuple[int, ...]) -> No
 @server_command(plan_argument(), reason_option)
 def cancel_command(server: Server, *, plan: str, reason: str) -> None:
     """Cancel a plan. This cannot be undone."""
-    found = server.read("plan", q=plan)
-    _modify(server, found, [{"action": "cancel_plan", "reason": reason}])
-    click.echo(done(f"the plan “{found['name']}” is canceled"))
+    detail = server.read("plan", q=plan)
+    _modify(server, detail, [{"action": "cancel_plan", "reason": reason}])
+    click.echo(done(f"the plan “{detail['name']}” is canceled"))
 
 
 @server_command(

@@ -157,7 +157,7 @@ def review_command(
     have failed jobs. With a decision option, decides the review of the named plan, or the only open
     review.
     """
-    chosen = [name for name, is_given in given.items() if is_given]
+    chosen = [name for name, value in given.items() if value]
     chosen += ["modify"] if modify is not None else []
     if len(chosen) > 1:
         raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")

@@ -39,7 +39,7 @@ def _names(text: str | None) -> list[str]:
     fields_option,
     web_option,
 )
-def view_command(server: Server, *, run: str | None, watch: bool, **asked: Any) -> None:  # noqa: ANN401
+def view_command(server: Server, *, run: str | None, watch: bool, **options: Any) -> None:  # noqa: ANN401
     """Show the progress of a run.
 
     RUN is an id, an id prefix, or part of the name; optional if only one run is open.
@@ -47,7 +47,7 @@ def view_command(server: Server, *, run: str | None, watch: bool, **asked: Any) 
     if watch:
         load("waybook.cli.commands.boards:watch")(server, "run", run, once=False)
     else:
-        load("waybook.cli.commands.boards:view")(server, "run", run, asked)
+        load("waybook.cli.commands.boards:view")(server, "run", run, options)
 
 
 @server_command(
@@ -70,24 +70,24 @@ def watch_command(server: Server, *, run: str | None, once: bool) -> None:
 )
 def retry_command(server: Server, *, run: str, stage: str | None, step: str | None) -> None:
     """Retry the failed jobs, of one stage or of all."""
-    found = server.read("run", q=run)
-    failed = [s["stageSlug"] for s in found["stages"] if (s["progress"] or {}).get("failedSteps")]
+    detail = server.read("run", q=run)
+    failed = [s["stageSlug"] for s in detail["stages"] if (s["progress"] or {}).get("failedSteps")]
     slugs = [stage] if stage else failed
     if not slugs:
-        hint = f"waybook run view {found['runId']}"
-        raise HintedError(f"the run “{found['name']}” has no failed jobs", hint)
+        hint = f"waybook run view {detail['runId']}"
+        raise HintedError(f"the run “{detail['name']}” has no failed jobs", hint)
     for slug in slugs:
         more = {"stepKey": step} if step else {}
-        server.call("retry_failed", {"runId": found["runId"], "stageSlug": slug, **more})
+        server.call("retry_failed", {"runId": detail["runId"], "stageSlug": slug, **more})
         click.echo(done(f"agents can claim the failed jobs of {slug} again"))
 
 
 @server_command(run_argument(), reason_option)
 def cancel_command(server: Server, *, run: str, reason: str) -> None:
     """Cancel a run. This cannot be undone."""
-    found = server.read("run", q=run)
-    server.call("cancel_run", {"runId": found["runId"], "reason": reason})
-    click.echo(done(f"the run “{found['name']}” is canceled"))
+    detail = server.read("run", q=run)
+    server.call("cancel_run", {"runId": detail["runId"], "reason": reason})
+    click.echo(done(f"the run “{detail['name']}” is canceled"))
 
 
 @server_command(
@@ -100,10 +100,10 @@ def copy_command(
     server: Server, *, run: str, stage: str | None, models: list[str], name: str | None
 ) -> None:
     """Copy a run, to repeat it from a stage on. Documents of earlier stages are kept."""
-    found = server.read("run", q=run)
-    first = stage or found["stages"][0]["stageSlug"]
+    detail = server.read("run", q=run)
+    first = stage or detail["stages"][0]["stageSlug"]
     more = {name: value for name, value in (("models", models), ("name", name)) if value}
-    made = server.call("copy_run", {"runId": found["runId"], "fromStage": first, **more})
+    made = server.call("copy_run", {"runId": detail["runId"], "fromStage": first, **more})
     click.echo(done(f"the copy is the run {made['runId']}"))
 
 

@@ -51,10 +51,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Search stored research (full-text and semantic)."""
-    asked: Body = {"query": query, "limit": limit}
-    asked |= {"planId": server.read("plan", q=plan)["planId"]} if plan is not None else {}
-    asked |= {"kinds": [kind.strip() for kind in kinds]} if kinds else {}
-    results = server.call("search_sources", asked)
+    arguments: Body = {"query": query, "limit": limit}
+    arguments |= {"planId": server.read("plan", q=plan)["planId"]} if plan is not None else {}
+    arguments |= {"kinds": [kind.strip() for kind in kinds]} if kinds else {}
+    results = server.call("search_sources", arguments)
     if as_json:
         print_json(results)
         return

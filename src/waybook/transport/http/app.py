@@ -342,7 +342,7 @@ class RequestPipeline:
                 raise
             log.exception("a request failed")
             if not respond.is_started:
-                # This page is the same for everybody, and the credential may be unverifiable.
+                # The page does not depend on the credential, which may not be verifiable.
                 respond.unverified = None
                 await (await _internal_error(request, error))(scope, receive, respond)
 

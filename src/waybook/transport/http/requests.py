@@ -82,8 +82,10 @@ class ReadApi:
 
     async def view(self, request: Request) -> Response:
         dispatcher, caller = await self.gateway.enter(request)
-        asked = {name: text.replace("\0", "") for name, text in request.query_params.items()}
-        return json_response(await dispatcher.read_view(caller, request.path_params["view"], asked))
+        parameters = {name: text.replace("\0", "") for name, text in request.query_params.items()}
+        return json_response(
+            await dispatcher.read_view(caller, request.path_params["view"], parameters)
+        )
 
     async def share(self, request: Request) -> Response:
         dispatcher, caller = await self.gateway.enter(request)

@@ -86,15 +86,15 @@ def grid_view(detail: RunDetail, slug: str, text: str | None, state: str | None)
     recipe = detail.compiled_dag.stages[slug].recipe
     names = {step.key: step.name or step.key for step in recipe.steps}
     words, steps = (text or "").casefold(), list(report["steps"] or ())
-    found = [step for step in steps if words in names[step["stepKey"]].casefold()]
-    wanted = found
+    matching = [step for step in steps if words in names[step["stepKey"]].casefold()]
+    wanted = matching
     if state:
-        wanted = [step for step in found if detail.state_of_step(step) is shown(state)]
+        wanted = [step for step in matching if detail.state_of_step(step) is shown(state)]
     listed = wanted
     if len(wanted) > _MAX_ROWS:
         listed = sorted(wanted, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
         listed = listed[:_URGENT_ROWS]
-    states = Counter(map(detail.state_of_step, found))
+    states = Counter(map(detail.state_of_step, matching))
     return {
         **_stage(detail, report),
         "steps": _step_rows(detail, slug, listed),
@@ -346,10 +346,10 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
 
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
-    asked = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
-    asked |= {"map": page.query("map"), "near": page.query("near")}
+    params = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
+    params |= {"map": page.query("map"), "near": page.query("near")}
     view, measure = page.query("view"), page.query("by")
-    view = "map" if asked["map"] else view if view in _VIEWS else _VIEWS[0]
+    view = "map" if params["map"] else view if view in _VIEWS else _VIEWS[0]
     measure = measure if measure in _MEASURES else _MEASURES[0]
     include = RunInclude.PAGE
     if view == "grid" and measure != "jobs":
@@ -359,35 +359,35 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
     detail = await read_run_detail(await page.context(), page.path("run_id"), include)
     shown: dict[str, Any] = {}
     if view == "map":
-        job, drawn = run_map(detail, asked["map"], asked["near"])
+        job, drawn = run_map(detail, params["map"], params["near"])
         svg = Markup(mark_drawing(await page.picture(job)))  # noqa: S704
         shown = {"map": drawn, "map_svg": svg}
-        asked |= {"map": drawn["parameter"], "near": drawn["near"]}
+        params |= {"map": drawn["parameter"], "near": drawn["near"]}
     elif view == "grid":
         cost = layout_cost(detail.compiled_dag.dag)
-        shown = await page.run_costly(cost, lambda: _grid(detail, asked, measure))
-    asked |= {"view": view, "by": measure}
+        shown = await page.run_costly(cost, lambda: _grid(detail, params, measure))
+    params |= {"view": view, "by": measure}
     return await page.render(
         "run",
         status=error_status(refused) if refused else 200,
         path=f"/runs/{detail.run.id}",
         detail=detail,
         view=view,
-        asked=asked,
-        kept={name: value for name, value in asked.items() if value},
+        asked=params,
+        kept={name: value for name, value in params.items() if value},
         card=_feedback_card(detail),
         refused=error_message(refused) if refused else None,
         **shown,
     )
 
 
-def _grid(detail: RunDetail, asked: Mapping[str, str | None], measure: str) -> View:
+def _grid(detail: RunDetail, params: Mapping[str, str | None], measure: str) -> View:
     stages, text = stage_views(detail), detail.input_text
     current = next((stage["slug"] for stage in stages if stage["is_current"]), stages[0]["slug"])
-    slug = next((slug for slug in detail.run.stages if slug == asked["stage"]), current)
+    slug = next((slug for slug in detail.run.stages if slug == params["stage"]), current)
     return {
         "stages": stages,
-        "stage": grid_view(detail, slug, asked["q"], asked["state"]),
+        "stage": grid_view(detail, slug, params["q"], params["state"]),
         "by_model": model_grid(detail, measure),
         "input_text": text
         if isinstance(text, str)
