@@ -53,6 +53,7 @@ LAYERS = {
     "test_redaction.py": "unit",
     "test_settings.py": "unit",
     "transport": "database",
+    "work": "database",
 }
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})

@@ -1,0 +1,81 @@
+"""A task for one agent process, its limits, and its outcome."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from waybook.json_values import Json
+
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Task(NamedTuple):
+    """Piece of work for one agent process."""
+
+    prompt: str
+    #: Folder in which the agent works.
+    folder: Path
+    #: JSON Schema of the result; with None, the result is a text.
+    schema: Json = None
+    #: Conversation to continue, from `Outcome.conversation`.
+    resume: str | None = None
+    #: Variables for the agent, in addition to the allowed ones of this process.
+    environment: Mapping[str, str] = NONE
+    #: Entry of Waybook as an MCP server: `command`, `args` and `env`, or `url` and `headers`.
+    mcp_server: Mapping[str, Json] | None = None
+    #: Further texts to mask, besides the values of secret variables and headers.
+    secrets: tuple[str, ...] = ()
+
+
+class Limits(NamedTuple):
+    """Limits of one agent process; None means unlimited."""
+
+    seconds: float = 3600.0
+    output_bytes: int = 64 * 1024 * 1024
+    memory_bytes: int | None = None
+    cost_micros: int | None = None
+    tokens: int | None = None
+    #: Seconds between SIGTERM and SIGKILL.
+    grace_seconds: float = 5.0
+
+
+class OutcomeKind(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    QUOTA = "quota"
+    SIGN_IN = "sign_in"
+    NO_MODEL = "no_model"
+    NO_NETWORK = "no_network"
+    TIMEOUT = "timeout"
+    FLOODED = "flooded"
+    OVER_MEMORY = "over_memory"
+    OVER_CAP = "over_cap"
+
+
+class Usage(NamedTuple):
+    """Usage that the agent reported; None if it reported none."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_micros: int | None = None
+    model: str | None = None
+
+
+class Outcome(NamedTuple):
+    kind: OutcomeKind
+    #: Last text of the agent, without the result block.
+    text: str
+    #: Result that matches `Task.schema`, or None.
+    result: Json
+    usage: Usage
+    #: Conversation that `Task.resume` continues, if the agent has conversations.
+    conversation: str | None
+    #: When the provider accepts requests again, if it said so.
+    resumes_at: datetime | None
+    #: What went wrong, for people; empty for an agent that is done.
+    message: str
+    #: Output of the agent: bounded, secrets masked.
+    transcript: bytes
