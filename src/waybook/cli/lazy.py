@@ -39,6 +39,7 @@ class CommandGroup(click.Group):
     ) -> None:
         super().__init__(*args, **rest)
         self.table, self.aliases, self.usual = table or {}, aliases or {}, usual
+        self.is_old = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *super().list_commands(ctx)]
@@ -49,7 +50,8 @@ class CommandGroup(click.Group):
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
         command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
-        return _like_before(command) if ctx.meta.pop(_WITHOUT_VERB, False) else command
+        is_old = ctx.meta.pop(_WITHOUT_VERB, False) or self.is_old
+        return _like_before(command) if is_old else command
 
     def find(self, ctx: click.Context, path: str) -> click.Command | None:
         """Return the command of a path like `plan list`."""
@@ -102,9 +104,12 @@ class CommandGroup(click.Group):
 
 def _like_before(command: click.Command | None) -> click.Command | None:
     """Return a command whose `--json` takes no fields, as before commands had verbs."""
-    if command is None or isinstance(command, click.Group):
-        return command
+    if command is None:
+        return None
     changed = copy.copy(command)
+    if isinstance(changed, CommandGroup):
+        changed.is_old = True
+        return changed
     flag = click.Option(["--json", "fields"], flag_value="all", help="Print JSON.")
     changed.params = [flag if param.name == "fields" else param for param in command.params]
     return changed
