@@ -117,7 +117,7 @@ def test_call_command_prints_suggestion_and_exits_1_after_tool_error(terminal: T
     failed = terminal.run("call", "get_plan_status", '{"planId": "unknown"}')
     assert failed.exit_code == 1
     assert failed.stderr.startswith("✗ NOT_FOUND: ")
-    assert "try: waybook plans" in failed.stderr
+    assert "try: waybook plan list" in failed.stderr
 
 
 def test_call_command_is_audited_with_channel_cli(terminal: Terminal) -> None:

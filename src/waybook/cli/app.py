@@ -27,12 +27,21 @@ COMMANDS: Final[Table] = {
     "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
     "call": ("commands.call:command", "Call an MCP tool."),
     "login": ("commands.login:login_command", "Use a server from this terminal."),
-    "logout": ("commands.login:logout_command", "Use the local database again."),
-    "plan": ("commands.nouns:plan", "Plans: list, view, watch, retry, cancel, copy, share …"),
-    "run": ("commands.nouns:run", "Runs: list, view, watch, start, retry, cancel, copy …"),
-    "review": ("commands.nouns:review", "What waits for you: list, view, approve, modify …"),
-    "agent": ("commands.nouns:agent", "Agents: list, view."),
-    "workflow": ("commands.nouns:workflow", "Workflows: list, view, start, add."),
+    "logout": (
+        "commands.login:logout_command",
+        "Use the local database again, and delete the stored token.",
+    ),
+    "plan": ("commands.nouns:plan", "Plans: list, view, watch, start, retry, cancel, copy, share."),
+    "run": (
+        "commands.nouns:run",
+        "Runs of workflows: list, view, watch, start, retry, cancel, copy.",
+    ),
+    "review": (
+        "commands.nouns:review",
+        "What waits for you: list, view, approve, modify, skip, reject.",
+    ),
+    "agent": ("commands.nouns:agent", "Agents that made calls in the last 30 days: list, view."),
+    "workflow": ("commands.nouns:workflow", "Prepared workflows: list, view, add, start."),
     "search": ("commands.search:command", "Search stored research (full-text and semantic)."),
     "feedback": (
         "commands.run:feedback_command",
@@ -81,7 +90,10 @@ COMMANDS: Final[Table] = {
     "restore": ("commands.maintenance:restore_command", "Restore a backup into an empty database."),
     "migrate": ("commands.maintenance:migrate_command", "Apply pending database migrations."),
     "doctor": ("commands.doctor:command", "Check the configuration and environment."),
-    "completion": ("commands.login:completion_command", "Print the completion for a shell."),
+    "completion": (
+        "commands.login:completion_command",
+        "Print the completion for a shell, of commands, options, ids and names.",
+    ),
 }
 #: Old names of commands.
 ALIASES: Final = {

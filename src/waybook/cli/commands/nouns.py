@@ -3,7 +3,7 @@
 from waybook.cli.lazy import CommandGroup
 
 plan = CommandGroup(
-    help="Plans: list, view, watch, act. Without a verb, view one.",
+    help="Plans: list, view, watch, start, retry, cancel, copy, share. Without a verb, view one.",
     usual="view",
     table={
         "list": ("commands.lists:plan_list", "List the plans, newest activity first."),
@@ -18,7 +18,8 @@ plan = CommandGroup(
     },
 )
 run = CommandGroup(
-    help="Runs of workflows: list, view, watch, act. Without a verb, view one.",
+    help="Runs of workflows: list, view, watch, start, retry, cancel, copy. "
+    "Without a verb, view one.",
     usual="view",
     table={
         "list": ("commands.lists:run_list", "List the runs, newest activity first."),
@@ -32,7 +33,8 @@ run = CommandGroup(
     },
 )
 review = CommandGroup(
-    help="What waits for you: list, view, decide. Without a verb, go through the reviews.",
+    help="What waits for you: list, view, approve, modify, skip, reject. "
+    "Without a verb, go through the reviews.",
     usual="decide",
     table={
         "list": ("commands.review:list_command", "List what waits for a person."),
