@@ -8,9 +8,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import Totals
 from waybook.errors import NotFound
 from waybook.store import agents, calls, deliveries
-from waybook.store.calls import (
-    WorkUsageRow,
-)
+from waybook.store.calls import WorkUsageRow
 from waybook.store.driver.queries import Row, is_uuid
 
 __all__ = ["Row"]
@@ -57,13 +55,13 @@ async def count_usage(
 
 
 def _org_usage(
-    sums: Sequence[Sequence[Any]], models: Sequence[Row], work: Sequence[WorkUsageRow]
+    sums: Sequence[Row], models: Sequence[Row], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
-    ((*totals, since, until),) = sums
+    (totals,) = sums
     return OrgUsage(
-        since=since,
-        until=until,
-        usage=Totals(*totals),
+        since=totals.since,
+        until=totals.until,
+        usage=totals.usage,
         models=models,
         work=work,
         models_total=models[0].total if models else 0,
@@ -148,7 +146,7 @@ async def count_costs(ctx: RequestContext, wanted: CostFilter) -> Costs:
         org=_org_usage(totals, models, work),
         times=times,
         agents=by_agent,
-        before=Totals(*earlier[:4]),
+        before=earlier.usage,
         budgets=budgets,
         completed=counts.completed,
         unreported=counts.unreported,
