@@ -74,6 +74,7 @@ FILES = {
     "/shared/{snapshot}/file",
     "/runs/{run_id}/export.{ending}",
     "/audit.{form}",
+    "/cost.csv",
     "/static/{version}/{name}",
     "/live",
     "/live/waiting",

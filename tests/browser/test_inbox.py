@@ -170,7 +170,7 @@ async def test_keys_open_items_and_send_feedback(page: Page, site: Site) -> None
     assert statuses == ["awaiting_review", "executing", "awaiting_review"]
 
 
-async def test_phone_shows_an_item_with_links_to_its_neighbors(page: Page, site: Site) -> None:
+async def test_phone_shows_one_item_with_links_to_neighbors(page: Page, site: Site) -> None:
     for n in range(2):
         await ask_about(site, f"Plan {n}")
     await page.set_viewport_size({"width": 390, "height": 844})
