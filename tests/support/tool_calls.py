@@ -23,7 +23,7 @@ async def _create(_: AgentClient) -> Body:
     return {
         "name": "Lakes",
         "researchQuestion": "Which lake is deepest?",
-        "steps": [make_step(), make_step(title="Second", stallMinutes=5)],
+        "steps": [make_step(), make_step(title="Second", stallMinutes=5, touches=["a/**"])],
         "sequential": True,
         "branchingConditions": [condition],
         "outputFormattingNotes": "As a table.",

@@ -201,6 +201,8 @@ class NewStep:
     required_sources: int | None = None
     #: The step fails when this many holders have stopped responding. None uses the default.
     max_attempts: int | None = None
+    #: Files and named resources that the step changes, as one glob per line.
+    touches: str | None = None
     conditions: tuple["NewCondition", ...] = ()
 
 
@@ -252,12 +254,19 @@ class Step(NamedTuple):
     #: Set if another agent changed the instructions after the holder got them: the value of
     #: `Plan.revision` before this change.
     answers_revision: int | None = None
+    #: Files and named resources that the step changes, as one glob per line. While an agent has the
+    #: step, no step with overlapping globs is handed out.
+    touches: str | None = None
 
     @property
     def holder(self) -> Holder | None:
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
+
+    @property
+    def touched(self) -> list[Json]:
+        return [*self.touches.split("\n")] if self.touches else []
 
     @property
     def is_carried_over(self) -> bool:
@@ -437,6 +446,8 @@ MAX_REPEATS = 100
 #: Maximum nesting of conditions: a condition may add steps that have conditions themselves.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
+MAX_TOUCHES = 20
+MAX_TOUCH_LENGTH = 200
 MAX_REQUIRED_SOURCES = 50
 
 

@@ -212,6 +212,16 @@ class SetDependencies(StepModification):
 
 
 @dataclass(frozen=True, slots=True)
+class SetTouches(StepModification):
+    touches: str | None
+
+    def apply_to(self, step: Step, draft: Draft) -> dict[str, Json]:
+        pending = _require_pending(draft.plan, step)
+        draft.set_step(step.id, touches=self.touches)
+        return {"action": "set_touches", **pending, "touches": draft.plan.step(step.id).touched}
+
+
+@dataclass(frozen=True, slots=True)
 class SetConditions(StepModification):
     conditions: tuple[NewCondition, ...]
 
@@ -226,7 +236,7 @@ class SetConditions(StepModification):
 
 
 def _require_pending(plan: Plan, step: Step) -> dict[str, Json]:
-    why = "the title, dependencies and conditions can be changed only while a step is pending"
+    why = "the title, touches, dependencies and conditions can change only while a step is pending"
     _demand(plan, step, {S.PENDING}, why, "pending")
     return {"stepId": step.id, "stepOrder": step.order}
 

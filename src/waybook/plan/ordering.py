@@ -19,24 +19,44 @@ from waybook.plan.model import (
     StepId,
     StepStatus,
 )
+from waybook.plan.touches import HeldTouches
 
 
 def first_ready(plan: Plan) -> Step | None:
     return next(ready_steps(plan), None)
 
 
-def ready_steps(plan: Plan) -> Iterator[Step]:
-    """Yield the pending steps that can be claimed."""
+def ready_steps(plan: Plan, blocked: dict[StepId, Step] | None = None) -> Iterator[Step]:
+    """Yield the pending steps that can be claimed.
+
+    A step that only waits because it touches the same files as a step that an agent has is added to
+    `blocked`, with that other step.
+    """
     ended = {step.id for step in plan.steps if step.status in TERMINAL_STEP}
-    is_open_before = False
+    is_open_before, held = False, None
     for step in plan.steps:
         if step.id in ended:
             continue
         is_free = ended.issuperset(step.depends_on)
         has_turn = bool(step.depends_on) or not (plan.sequential and is_open_before)
         if step.status is StepStatus.PENDING and is_free and has_turn:
-            yield step
+            other = None
+            if step.touches:
+                held = held or HeldTouches(plan)
+                other = held.overlapping(step)
+            if other is None:
+                yield step
+            elif blocked is not None:
+                blocked[step.id] = other
         is_open_before |= is_free or step.status is not StepStatus.PENDING
+
+
+def steps_blocked_by_touches(plan: Plan) -> list[tuple[Step, Step]]:
+    """Return the steps that wait only because of what they touch, each with one it waits for."""
+    blocked: dict[StepId, Step] = {}
+    for _ in ready_steps(plan, blocked):
+        pass
+    return [(plan.step(step_id), other) for step_id, other in blocked.items()]
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:

@@ -68,4 +68,5 @@ def _past_step(step_id: StepId, row: Row) -> Step:
         status=StepStatus(str(row["status"])),
         held_by=None if holder is None else str(holder),
         depends_on=tuple(StepId(str(i)) for i in before) if isinstance(before, list) else (),
+        touches=touches if isinstance(touches := row.get("touches"), str) else None,
     )

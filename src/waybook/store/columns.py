@@ -86,7 +86,7 @@ plan_step s
     status text, attempt integer, stall_seconds integer, in_progress_since timestamptz,
     last_seen_at timestamptz state, completed_at timestamptz, held_by text, held_session text,
     fail_reason text, depends_on text[], max_attempts smallint, silent_holders smallint,
-    copied_from text, answers_revision integer
+    copied_from text, answers_revision integer, touches text
 step_brief b
     step_id text key, instructions text, result_schema json, required_sources smallint
 step_result r

@@ -236,6 +236,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int
         dependsOn=[*before] or None,
         requiredSources=step.get("required_sources"),
         maxAttempts=step.get("max_attempts"),
+        touches=[*touches.split("\n")] if isinstance(touches := step.get("touches"), str) else None,
         branchingConditions=[condition_arguments(row, orders, order, level + 1) for row in nested]
         or None,
     )

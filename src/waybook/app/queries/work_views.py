@@ -33,6 +33,7 @@ from waybook.core.usage import format_cost
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import PlanState
+from waybook.plan.ordering import steps_blocked_by_touches
 from waybook.plan.progress import Progress, progress_json
 
 ALL: Final = "all"
@@ -248,6 +249,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
     spans = spans_of(detail.status_changes, detail.now)
     axis = Axis([span for step_spans in spans.values() for span in step_spans])
     silent = {step.id: gap.total_seconds() for step, gap in detail.stalled}
+    blocked = {step.id: other.order for step, other in steps_blocked_by_touches(plan)}
     steps: list[Json] = [
         {
             "stepId": step.id,
@@ -262,7 +264,12 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
                 [axis.column(s.start, TICKS), axis.column(s.end, TICKS), str(s.status)]
                 for s in spans.get(step.id, ())
             ],
-            **non_empty(reason=step.fail_reason, silentSeconds=silent.get(step.id)),
+            **non_empty(
+                reason=step.fail_reason,
+                silentSeconds=silent.get(step.id),
+                touches=step.touched or None,
+                waitsFor=blocked.get(step.id),
+            ),
         }
         for step in plan.steps
     ]

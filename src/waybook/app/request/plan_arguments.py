@@ -4,15 +4,18 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     AliasGenerator,
     BeforeValidator,
     ConfigDict,
     Field,
+    StringConstraints,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from waybook.app.request import arguments as arg
 from waybook.core.durations import MINUTE
@@ -20,6 +23,8 @@ from waybook.core.usage import DOLLAR, Usage, to_micros
 from waybook.plan.model import (
     MAX_REPEATS,
     MAX_REQUIRED_SOURCES,
+    MAX_TOUCH_LENGTH,
+    MAX_TOUCHES,
     BranchAction,
     Budget,
     NewCondition,
@@ -27,21 +32,48 @@ from waybook.plan.model import (
     OnExhausted,
     StepType,
 )
+from waybook.plan.touches import normalized_touch, touch_fault
 
 MAX_ATTEMPTS = 100
 #: Number of times that a condition repeats steps if the caller does not set `max`.
 _DEFAULT_REPEATS = 3
+
+
+def _normalized_touches(touches: list[str]) -> list[str]:
+    for touch in touches:
+        if fault := touch_fault(touch):
+            raise PydanticCustomError(
+                "touches", "{touch}: {fault}", {"touch": touch, "fault": fault}
+            )
+    return [*dict.fromkeys(map(normalized_touch, touches))]
+
+
 #: Position of a step in its plan. The first step has position 1.
 StepOrder = Annotated[
     int, BeforeValidator(arg.refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
+#: Globs of files, or names of resources such as `db:staging`.
+Touches = Annotated[
+    arg.LenientJson[
+        Annotated[
+            list[Annotated[str, StringConstraints(min_length=1, max_length=MAX_TOUCH_LENGTH)]],
+            Field(max_length=MAX_TOUCHES),
+            AfterValidator(_normalized_touches),
+        ]
+    ],
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+
+
+def touches_text(touches: list[str] | None) -> str | None:
+    return "\n".join(touches) if touches else None
 
 
 class StepArgument(arg.Nested):
     step_type: StepType = Field(description="kind of work")
     instructions: arg.Text = Field(description="what to do; all the agent sees")
     title: arg.Name | None = arg.optional("short name")
-    stall_minutes: arg.Minutes | None = arg.optional("minutes of silence until others may take it")
+    stall_minutes: arg.Minutes | None = arg.optional("silence until others may take it")
     result_schema: arg.SchemaJson = arg.optional("JSON Schema of the result, or its form in words")
     depends_on: arg.ListOf[StepOrder] = arg.optional(
         "orders (from 1) to wait for; default: none", default=[]
@@ -52,6 +84,7 @@ class StepArgument(arg.Nested):
     max_attempts: int | None = arg.optional(
         "silent holders until the step fails", ge=1, le=MAX_ATTEMPTS
     )
+    touches: Touches | None = arg.optional("globs of files it alone changes")
     branching_conditions: SkipJsonSchema[arg.ListOf["StepConditionArgument"] | None] = None
 
     def new_step(self) -> NewStep:
@@ -64,6 +97,7 @@ class StepArgument(arg.Nested):
             depends_on=tuple(self.depends_on),
             required_sources=self.required_sources,
             max_attempts=self.max_attempts,
+            touches=touches_text(self.touches),
             conditions=tuple(c.new_condition() for c in self.branching_conditions or ()),
         )
 

@@ -95,7 +95,12 @@ def step_header(step: Step, **more: Json) -> Body:
 
 def step_view(step: Step, **more: Json) -> Body:
     more["answersRevision"] = step.answers_revision
+    more["touches"] = step.touched or None
     return step_header(step, dependsOn=[*step.depends_on] or None, **more)
+
+
+def place_view(step: Step) -> Body:
+    return {"stepId": step.id, "stepOrder": step.order}
 
 
 def round_view(round_: Round) -> Body:

@@ -132,6 +132,8 @@ def _status(step: Body) -> Text:
     look = status_text(step["state"])
     if step["attempt"] > 1 and step["status"] == StepStatus.IN_PROGRESS:
         look.append(f" #{step['attempt']}")
+    if "waitsFor" in step:
+        look.append(f" by {step['waitsFor']}")
     return look
 
 

@@ -147,6 +147,8 @@ def _changed_step(
     if "depends_on" in values:
         before_it = Ids(new.depends_on)
         yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
+    if "touches" in values:
+        yield SQL["update_touches"](plan_id=before.id, id=step_id, touches=new.touches)
     if "instructions" in values:
         yield fill(SQL["update_instructions"], values, step_id=step_id)
     if not values.keys().isdisjoint(RESULT_FIELDS):

@@ -213,6 +213,10 @@ update plan_step set title = %(title)s where org_id = :org
 update plan_step set depends_on = %(depends_on)s where org_id = :org
                                                    and plan_id = %(plan_id)s and id = %(id)s;
 
+-- name: update_touches
+update plan_step set touches = %(touches)s where org_id = :org
+                                             and plan_id = %(plan_id)s and id = %(id)s;
+
 -- name: update_instructions
 update step_brief set instructions = %(instructions)s where org_id = :org and step_id = %(step_id)s;
 

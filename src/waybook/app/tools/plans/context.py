@@ -42,7 +42,7 @@ _MAX_EVENTS_SINCE = 200
 
 class _GetResearchContext(arg.SessionArguments):
     plan_id: arg.PlanIdField
-    since: arg.Offset | None = arg.optional("return only what is new since this seq")
+    since: arg.Offset | None = arg.optional("return what is new since this seq")
     budget_tokens: BudgetTokens | None = arg.optional("reply size in tokens")
     detail: arg.DetailField = False
     part: arg.PartField | None = arg.optional("read this part, which cut named")
@@ -379,6 +379,7 @@ class _StepContext(PacketReader):
             answersRevision=step.answers_revision,
             round=replies.round_view(round_) if round_ else None,
             **replies.author_view(plan),
+            touches=step.touched or None,
             requiredSources=text.required_sources,
             sourcesStored=len(text.sources) if text.required_sources else None,
         )

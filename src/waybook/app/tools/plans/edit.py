@@ -18,8 +18,10 @@ from waybook.app.request.plan_arguments import (
     StepArgument,
     StepConditionArgument,
     StepOrder,
+    Touches,
     minutes_to_seconds,
     to_budget,
+    touches_text,
 )
 from waybook.app.request.reply import canceled_view, fit_reply, next_call, origin_view, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply, not_found
@@ -47,7 +49,7 @@ class CreateResearchPlan(arg.MutatingArguments):
         min_length=1, max_length=MAX_STEPS, description="in order"
     )
     sequential: bool = arg.optional(
-        "true if each step needs all results before it; otherwise agents may work in parallel",
+        "each step needs all results before it; otherwise agents work in parallel",
         default=False,
     )
     branching_conditions: arg.ListOf[ConditionArgument] | None = arg.optional(
@@ -253,6 +255,13 @@ class SetDependencies(_StepChange):
         return modify.SetDependencies(self.id, tuple(self.depends_on))
 
 
+class SetTouches(_StepChange):
+    touches: Touches = Field(description="all its globs")
+
+    def change(self) -> modify.Modification:
+        return modify.SetTouches(self.id, touches_text(self.touches))
+
+
 class SetBudget(arg.Nested):
     budget: BudgetArgument = None
 
@@ -280,7 +289,7 @@ class ModificationArgument(arg.Nested):
         "remove this pending step"
     )
     reorder_steps: Annotated[ReorderSteps, _IDS_SCHEMA] | None = arg.optional(
-        "ids of all steps, in the new order"
+        "all step ids in the new order"
     )
     update_step_instructions: UpdateInstructions | None = arg.optional(
         "replace a step's instructions"
@@ -292,10 +301,11 @@ class ModificationArgument(arg.Nested):
     cancel_plan: (
         Annotated[CancelPlan, WithJsonSchema({"type": "string", "minLength": 1})] | None
     ) = arg.optional("end the plan for this reason")
-    #: Actions that only the dashboard uses. The published schema omits them to stay small.
+    #: Actions that agents rarely need. The published schema omits them to stay small.
     set_conditions: SkipJsonSchema[SetConditions | None] = None
     set_title: SkipJsonSchema[SetTitle | None] = None
     set_dependencies: SkipJsonSchema[SetDependencies | None] = None
+    set_touches: SkipJsonSchema[SetTouches | None] = None
     set_budget: SkipJsonSchema[SetBudget | None] = None
 
     @model_validator(mode="before")
@@ -335,8 +345,8 @@ class _ModifyPlan(arg.MutatingArguments):
     modifications: arg.ListOf[ModificationArgument] = Field(
         min_length=1, max_length=50, description="in order"
     )
-    modification_rationale: arg.Text | None = arg.optional("why you change the plan")
-    expected_revision: arg.Offset | None = arg.optional("refuse if the plan has another revision")
+    modification_rationale: arg.Text | None = arg.optional("why")
+    expected_revision: arg.Offset | None = arg.optional("refuse at another revision")
     dry_run: bool = arg.optional("only show the changes", default=False)
 
 

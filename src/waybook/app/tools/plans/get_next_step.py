@@ -24,6 +24,7 @@ from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import Decision
 from waybook.plan.model import CLOSED_PLAN, Plan, PlanStatus, Step, StepId, StepStatus
 from waybook.plan.next_step import NextStep, StepReady, is_paused, next_step, replaces_silent_holder
+from waybook.plan.ordering import steps_blocked_by_touches
 from waybook.plan.progress import is_missing, latest, time_until_stall, whole_minutes
 from waybook.plan.repeat import round_of
 from waybook.store.driver.queries import Ids
@@ -153,6 +154,7 @@ async def _ready(
         attempt=step.attempt,
         resultSchema=text.result_schema,
         requiredSources=text.required_sources,
+        touches=step.touched or None,
         round=await _round(locked, plan, step, results),
         budget=replies.budget_view(plan),
         resumed=ready.resumed or None,
@@ -236,6 +238,10 @@ def _nothing(plan: Plan) -> Body:
         for step in running
     ]
     failed: list[Json] = [{"stepId": step.id} for step in ended]
+    blocked: list[Json] = [
+        {"stepId": step.id, "stepOrder": step.order, "waitsFor": replies.place_view(other)}
+        for step, other in steps_blocked_by_touches(plan)
+    ]
     call = replies.wait_call(plan.id, "Wait until a step is free or the plan ends.")
     if not (in_progress or failed or waiting):
         why = "The plan has no steps. Add steps, or cancel it."
@@ -245,9 +251,11 @@ def _nothing(plan: Plan) -> Body:
         "planId": plan.id,
         "inProgress": len(running),
         "failed": len(failed),
-        **non_empty(waiting=len(waiting) or None, failedSteps=failed or None),
+        **non_empty(
+            waiting=len(waiting) or None, failedSteps=failed or None, blocked=blocked or None
+        ),
         "steps": in_progress,
         "next": call,
     }
     detail_call = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
-    return replies.fit_reply(body, ("steps",), detail_call)
+    return replies.fit_reply(body, ("steps", "blocked"), detail_call)

@@ -23,6 +23,7 @@ from waybook.core.shown import word_of
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import CLOSED_PLAN, OnExhausted, Plan, PlanState, PlanStatus, StepStatus
+from waybook.plan.ordering import steps_blocked_by_touches
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
 from waybook.store.driver.queries import Row
@@ -94,6 +95,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
         )
         for loop in current_loops(plan)
     ]
+    blocked = {step.id: replies.place_view(other) for step, other in steps_blocked_by_touches(plan)}
     following = next_call("get_next_step", "Claim a step.", planId=plan.id)
     if plan.status in CLOSED_PLAN:
         why = "The plan has ended. Read all its results."
@@ -119,7 +121,10 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
             for step in plan.steps_with_status(StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
         ],
         "completedSteps": _completed(plan, results),
-        "pendingSteps": [step_view(step) for step in plan.steps_with_status(StepStatus.PENDING)],
+        "pendingSteps": [
+            step_view(step, waitsFor=blocked.get(step.id))
+            for step in plan.steps_with_status(StepStatus.PENDING)
+        ],
         "failedSteps": [
             step_view(step, attempt=step.attempt, reason=step.fail_reason)
             for step in plan.steps_with_status(StepStatus.FAILED)

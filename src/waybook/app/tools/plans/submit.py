@@ -158,7 +158,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
 class _RequestUserReview(arg.MutatingArguments):
     step_id: arg.StepIdField
     summary: arg.Text = Field(description="what to decide")
-    questions: arg.ListOf[arg.Text] | None = arg.optional("questions for the person", max_length=50)
+    questions: arg.ListOf[arg.Text] | None = arg.optional("for the person", max_length=50)
     result_summary: arg.AnyJson = arg.optional("result if approved")
     attempt: arg.Attempt | None = arg.optional("from get_next_step")
 

@@ -80,8 +80,8 @@ class SourceArgument(arg.Nested):
     url: arg.Text | None = arg.optional("address")
     title: Annotated[
         str, StringConstraints(min_length=1, max_length=500), BeforeValidator(arg.fill_blank)
-    ] = Field(description="title of the source")
-    quote: arg.Text | None = arg.optional("quote from the source")
+    ] = Field(description="its title")
+    quote: arg.Text | None = arg.optional("quote")
     retrieved_at: Annotated[datetime | None, WrapValidator(_time_or_none)] = arg.optional(
         "ISO 8601 time of reading; else ignored"
     )
@@ -105,7 +105,7 @@ class _StoreResearch(arg.MutatingArguments):
     plan_id: arg.PlanIdField | None = arg.optional("the plan")
     step_id: arg.StepIdField | None = arg.optional("the step")
     sources: arg.ListOf[SourceArgument] | None = arg.optional("its sources", max_length=MAX_SOURCES)
-    tags: arg.ListOf[Tag] | None = arg.optional("words to filter searches by", max_length=MAX_TAGS)
+    tags: arg.ListOf[Tag] | None = arg.optional("to filter searches", max_length=MAX_TAGS)
     metadata: arg.AnyJson = arg.optional("text or JSON to keep with it")
 
 
@@ -233,7 +233,7 @@ class SearchSources(arg.ReadArguments):
     kinds: arg.ListOf[_Filter] | None = arg.optional("only of these kinds", max_length=20)
     tags: arg.ListOf[_Filter] | None = arg.optional("only with all these tags", max_length=20)
     within_days: Annotated[float, Field(ge=0), arg.clamped(0, _MAX_DAYS)] | None = arg.optional(
-        "only stored in the last days"
+        "stored in the last days"
     )
     limit: int = arg.optional("default 10", default=10, ge=1, le=50)
     cursor: arg.Offset = arg.optional("nextCursor of the last reply", default=0)

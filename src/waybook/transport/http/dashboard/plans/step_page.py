@@ -37,6 +37,7 @@ from waybook.plan.model import (
     StepStatus,
     StepType,
 )
+from waybook.plan.ordering import steps_blocked_by_touches
 from waybook.plan.repeat import round_of
 from waybook.transport.http.dashboard.page import PageRequest, is_number, redirect
 from waybook.transport.http.dashboard.plans.plan_page import (
@@ -301,6 +302,7 @@ async def _render(
         feedback=feedback,
         schema=_json(schema) if schema is not None else None,
         needs=[item for item in plan.steps if item.id in step.depends_on],
+        waits_for={s.id: other for s, other in steps_blocked_by_touches(plan)}.get(step.id),
         needed_by=[item for item in plan.steps if step.id in item.depends_on],
         result=_submitted(result.summary) if result else None,
         report=_submitted(result.report) if result else None,
