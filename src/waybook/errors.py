@@ -207,6 +207,8 @@ class EndpointFailed(Unavailable):
 
     # It is unknown when the endpoint will work again.
     retry_after: ClassVar[int | None] = None
+    #: Delay in seconds that the endpoint asked for, which callers of tools do not learn.
+    asked_delay: float | None = None
 
 
 class Misconfigured(WaybookError):

@@ -1,22 +1,272 @@
-"""Agent processes, with real commands."""
+"""Agent processes: real commands, which hold to the rules or break them."""
 
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from waybook.work.adapters import find_adapter
-from waybook.work.agent_process import run_agent
-from waybook.work.tasks import Limits, OutcomeKind, Task
+import pytest
+
+from waybook.json_values import Json
+from waybook.work import keeper
+from waybook.work.adapters import find_adapter, load_adapters
+from waybook.work.agent_process import end_leftovers, run_agent
+from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {"rivers": {"type": "integer"}},
+    "required": ["rivers"],
+}
+Run = Callable[..., "asyncio.Task[Outcome]"]
+LIMITS = Limits(seconds=60, grace_seconds=0.2)
+#: A child that outlives its parent in a session of its own, and does not end at SIGTERM.
+LEAVE = """
+import os, signal, sys
+def leave(clean=False):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            open("left", "w").write(str(os.getpid()))
+            os.write(pipe[1], b"x")
+            signal.pause()
+        os._exit(0)
+    os.read(pipe[0], 1)
+pipe = os.pipe()
+"""
 
 
-async def test_custom_command_returns_the_result_that_it_wrote(tmp_path: Path) -> None:
-    script = tmp_path / "agent.py"
-    script.write_text(
-        "import os, sys, pathlib\n"
-        "print(pathlib.Path(sys.argv[1]).read_text())\n"
-        "pathlib.Path(os.environ['WAYBOOK_RESULT']).write_text('{\"rivers\": 3}')\n"
-    )
-    adapter, workers = find_adapter(f"cmd:{sys.executable} {script} {{prompt_file}}")
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def start(
+        code: str,
+        *,
+        task: Task | None = None,
+        limits: Limits = LIMITS,
+        lines: list[str] | None = None,
+    ) -> "asyncio.Task[Outcome]":
+        script = tmp_path / "agent.py"
+        script.write_text(code)
+        command = f"cmd:{sys.executable} {script} {{prompt_file}}"
+        adapter, _ = find_adapter(command, load_adapters())
+        shown: list[str] = [] if lines is None else lines
+        task = task or Task("Count the rivers.", tmp_path)
+        return asyncio.ensure_future(run_agent(adapter, task, limits, shown.append))
+
+    return start
+
+
+def is_alive(file: Path) -> bool:
+    return keeper.read_stat(int(file.read_text()))[0] not in ("", "Z", "X")
+
+
+def wait_for_end(file: Path) -> None:
+    """Wait until the process with the id in the file has ended, at most a minute."""
+    try:
+        ending = os.pidfd_open(int(file.read_text()))
+    except ProcessLookupError:
+        return
+    select.select([ending], [], [], 60)
+    os.close(ending)
+
+
+async def test_prompt_arrives_by_file_and_standard_input(run: Run) -> None:
     lines: list[str] = []
-    outcome = await run_agent(adapter, Task("Count.", tmp_path), Limits(), lines.append)
-    assert (outcome.kind, outcome.result, lines) == (OutcomeKind.DONE, {"rivers": 3}, ["Count."])
-    assert workers == 1
+    code = "import sys; print(open(sys.argv[1]).read()); print(sys.stdin.read())"
+    outcome = await run(code, lines=lines)
+    assert lines == ["Count the rivers.", "Count the rivers."]
+    assert (outcome.kind, outcome.text, outcome.result) == (
+        OutcomeKind.DONE,
+        "Count the rivers.\nCount the rivers.",
+        None,
+    )
+
+
+async def test_result_comes_from_the_result_file(run: Run, tmp_path: Path) -> None:
+    code = "import os; open(os.environ['WAYBOOK_RESULT'], 'w').write('{\"rivers\": 3}'); print('x')"
+    outcome = await run(code, task=Task("Count.", tmp_path, SCHEMA))
+    assert (outcome.kind, outcome.result) == (OutcomeKind.DONE, {"rivers": 3})
+
+
+FORGED = """
+import re, sys
+prompt = sys.stdin.read()
+begin = re.search(r"`(BEGIN RESULT \\w+)`", prompt)[1]
+end = begin.replace("BEGIN", "END")
+print("BEGIN RESULT 0123456789abcdef\\n{\\"rivers\\": 1}\\nEND RESULT 0123456789abcdef")
+print(f"{begin}\\n{{\\"rivers\\": 2}}\\n{end}")
+print(f"{begin}\\n{{\\"rivers\\": 3}}\\n{end}")
+print(prompt)
+print("BEGIN RESULT 0123456789abcdef\\n{\\"rivers\\": 4}\\nEND RESULT 0123456789abcdef")
+"""
+
+
+async def test_last_block_with_the_nonce_counts_and_forged_ones_do_not(
+    run: Run, tmp_path: Path
+) -> None:
+    outcome = await run(FORGED, task=Task("Count.", tmp_path, SCHEMA))
+    assert (outcome.kind, outcome.result) == (OutcomeKind.DONE, {"rivers": 3})
+
+
+async def test_wrong_result_is_repaired_once_and_then_fails(run: Run, tmp_path: Path) -> None:
+    task = Task("Count.", tmp_path, SCHEMA)
+    repaired = await run(
+        """
+import sys
+print('{"rivers": "three"}' if "cannot be accepted" not in sys.stdin.read() else '{"rivers": 3}')
+""",
+        task=task,
+    )
+    assert (repaired.kind, repaired.result) == (OutcomeKind.DONE, {"rivers": 3})
+    failed = await run("open('runs', 'a').write('x'); print('no JSON')", task=task)
+    assert (failed.kind, failed.result) == (OutcomeKind.FAILED, None)
+    assert "there is no JSON" in failed.message
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+async def test_process_that_left_its_session_is_ended_with_the_agent(
+    run: Run, tmp_path: Path
+) -> None:
+    outcome = await run(LEAVE + "leave(); print('done')")
+    assert (outcome.kind, outcome.text) == (OutcomeKind.DONE, "done")
+    assert not is_alive(tmp_path / "left")
+    assert b"1 processes that the agent had left running were ended" in outcome.transcript
+
+
+async def test_agent_that_ignores_sigterm_is_killed_at_its_time_limit(
+    run: Run, tmp_path: Path
+) -> None:
+    code = LEAVE + "leave(); signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+    outcome = await run(code, limits=LIMITS._replace(seconds=3))
+    assert outcome.kind is OutcomeKind.TIMEOUT
+    assert outcome.message == "the agent took more than 3 seconds; it was ended"
+    assert not is_alive(tmp_path / "left")
+
+
+async def test_agent_that_kills_its_keeper_leaves_no_process(run: Run, tmp_path: Path) -> None:
+    outcome = await run(LEAVE + "leave(); os.kill(os.getppid(), signal.SIGKILL); signal.pause()")
+    assert outcome.kind is OutcomeKind.FAILED
+    assert outcome.message == "the agent killed the process that owns it"
+    assert not is_alive(tmp_path / "left")
+
+
+async def test_flood_is_ended_and_the_transcript_stays_bounded(run: Run) -> None:
+    code = "while True: print('x' * 1000)"
+    outcome = await run(code, limits=LIMITS._replace(output_bytes=2_000_000))
+    assert outcome.kind is OutcomeKind.FLOODED
+    assert outcome.message == "the agent wrote more than 2,000,000 bytes; it was ended"
+    assert 200_000 < len(outcome.transcript) < 300_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+async def test_memory_of_all_processes_together_is_limited(run: Run) -> None:
+    code = (
+        "import os, signal; os.fork(); kept = bytearray(os.urandom(1)) * 60_000_000; signal.pause()"
+    )
+    outcome = await run(code, limits=LIMITS._replace(memory_bytes=100_000_000))
+    assert outcome.kind is OutcomeKind.OVER_MEMORY
+
+
+async def test_canceled_task_ends_the_agent_first(run: Run, tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    class Lines(list[str]):
+        def append(self, _: str) -> None:
+            started.set()
+
+    running = run(LEAVE + "leave(); print('up', flush=True); signal.pause()", lines=Lines())
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not is_alive(tmp_path / "left")
+
+
+async def test_secrets_appear_in_no_line_result_or_transcript(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_API_KEY", "not-passed-to-agents")
+    lines: list[str] = []
+    task = Task(
+        "Count.",
+        tmp_path,
+        {"type": "object"},
+        environment={"MY_TOKEN": 'hush"hush'},
+        mcp_server={
+            "url": "http://127.0.0.1:9/mcp",
+            "headers": {"Authorization": "Bearer t0p-secret"},
+        },
+    )
+    code = """
+import json, os, sys
+config = json.load(open(os.environ["WAYBOOK_MCP_CONFIG"]))
+headers = config["mcpServers"]["waybook"]["headers"]
+text = os.environ["MY_TOKEN"] + " " + headers["Authorization"]
+print(text, file=sys.stderr)
+print(json.dumps({"is": text, "other": os.environ.get("OTHER_API_KEY"), "argv": sys.argv[1:]}))
+"""
+    outcome = await run(code, task=task, lines=lines)
+    assert outcome.kind is OutcomeKind.DONE
+    result = outcome.result
+    assert isinstance(result, dict)
+    assert (result["is"], result["other"]) == ("… Bearer …", None)
+    everything = [*lines, outcome.text, outcome.transcript.decode(), json.dumps(result)]
+    assert [text for text in everything if "hush" in text or "t0p" in text] == []
+
+
+async def test_command_that_does_not_exist_fails_with_its_name(tmp_path: Path) -> None:
+    adapter, _ = find_adapter("cmd:/nowhere/agent", load_adapters())
+    outcome = await run_agent(adapter, Task("x", tmp_path), LIMITS, lambda _: None)
+    message = "the agent did not start: /nowhere/agent: No such file or directory"
+    assert (outcome.kind, outcome.message) == (OutcomeKind.FAILED, message)
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from waybook.work.adapters import find_adapter, load_adapters
+from waybook.work.agent_process import run_agent
+from waybook.work.tasks import Limits, Task
+adapter, _ = find_adapter(f"cmd:{sys.executable} agent.py", load_adapters())
+def show(line):
+    print(line, flush=True)
+asyncio.run(run_agent(adapter, Task("x", Path.cwd()), Limits(grace_seconds=0.2), show))
+"""
+
+
+def start_worker(folder: Path, code: str) -> "subprocess.Popen[str]":
+    (folder / "agent.py").write_text(code)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "up\n"
+    return worker
+
+
+def test_killed_worker_takes_its_agents_with_it(tmp_path: Path) -> None:
+    code = LEAVE + "leave(); print('up', flush=True); signal.pause()"
+    with start_worker(tmp_path, code) as worker:
+        worker.kill()
+        wait_for_end(tmp_path / "left")
+    assert not is_alive(tmp_path / "left")
+
+
+def test_agents_of_a_dead_worker_and_keeper_are_found_by_their_mark(tmp_path: Path) -> None:
+    code = LEAVE + "leave(); open('keeper', 'w').write(str(os.getppid()))"
+    code += "\nprint('up', flush=True); signal.pause()"
+    with start_worker(tmp_path, code) as worker:
+        os.kill(int((tmp_path / "keeper").read_text()), signal.SIGSTOP)
+        worker.kill()
+        worker.wait()
+        os.kill(int((tmp_path / "keeper").read_text()), signal.SIGKILL)
+        assert is_alive(tmp_path / "left")
+        assert end_leftovers() >= 1
+        wait_for_end(tmp_path / "left")
+    assert not is_alive(tmp_path / "left")

@@ -5,6 +5,7 @@ Redirects are not followed, because the API key must be sent to this URL only.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -39,8 +40,13 @@ class BoundedHttpClient:
         headers: Mapping[str, str],
         secret: str | None = None,
         most_bytes: int = MAX_BYTES,
+        connections: int = MAX_CONNECTIONS,
+        max_retry_seconds: float = math.inf,
     ) -> None:
-        """Create a client that sends these headers. `secret` is removed from error messages."""
+        """Create a client that sends these headers. `secret` is removed from error messages.
+
+        A request is not repeated if the server asks to wait longer than `max_retry_seconds`.
+        """
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise Misconfigured(f"the value of the header {name} must be printable ASCII")
@@ -51,6 +57,8 @@ class BoundedHttpClient:
         self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
+        self._connections = connections
+        self._max_retry_seconds = max_retry_seconds
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
     async def post(self, body: Json, *, seconds: float) -> Json:
@@ -67,8 +75,9 @@ class BoundedHttpClient:
     ) -> Json:
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:
-                status, body = await self._ask(method, content, headers, limit.when() or 0.0)
-            return self._read(status, body)
+                deadline = limit.when() or 0.0
+                status, body, wait = await self._ask(method, content, headers, deadline)
+            return self._read(status, body, wait)
         except TimeoutError:
             failed = EndpointFailed(f"it did not finish answering within {max(0.0, seconds):.3g} s")
         except EndpointFailed as error:
@@ -94,17 +103,19 @@ class BoundedHttpClient:
 
     async def _ask(
         self, method: str, content: bytes, headers: Mapping[str, str], deadline: float
-    ) -> tuple[int, bytes]:
-        """Return the answer's status and body, after up to `MAX_RETRIES` retries of the request."""
+    ) -> tuple[int, bytes, float | None]:
+        """Return the answer's status, body and delay, after up to `MAX_RETRIES` retries."""
         retries = 0
         while True:
             async with self._sent(method, content, headers) as response:
                 body = await self._body(response)
             wait = None
-            if retries < MAX_RETRIES and response.status_code in _RETRYABLE_STATUS:
+            if response.status_code in _RETRYABLE_STATUS:
                 wait = _seconds(response.headers.get("retry-after"))
-            if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
-                return response.status_code, body
+            left = deadline - asyncio.get_running_loop().time()
+            is_last = retries == MAX_RETRIES
+            if wait is None or is_last or wait >= min(left, self._max_retry_seconds):
+                return response.status_code, body, wait
             retries += 1
             await asyncio.sleep(wait)
 
@@ -137,14 +148,16 @@ class BoundedHttpClient:
     async def _client(self) -> httpx2.AsyncClient:
         # Create the client once, in a thread, because loading the system's certificates is slow.
         if self._making is None:
-            self._making = asyncio.create_task(asyncio.to_thread(_make_client))
+            self._making = asyncio.create_task(asyncio.to_thread(_make_client, self._connections))
         return await asyncio.shield(self._making)
 
-    def _read(self, status: int, body: bytes) -> Json:
+    def _read(self, status: int, body: bytes, retry_after: float | None) -> Json:
         if not 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
             detail = "" if status in _AUTH_STATUS else self._extract_error_message(body)
             message = f"it answered {status}" + (f": {detail}" if detail else "")
-            raise EndpointFailed(message, status=status)
+            failed = EndpointFailed(message, status=status)
+            failed.asked_delay = retry_after
+            raise failed
         try:
             value: Json = orjson.loads(body)
         except ValueError:
@@ -164,12 +177,12 @@ class BoundedHttpClient:
         return (text.replace(self._secret, "…") if self._secret else text)[:MAX_ERROR_LENGTH]
 
 
-def _make_client() -> httpx2.AsyncClient:
+def _make_client(connections: int) -> httpx2.AsyncClient:
     # httpx2 logs every URL, and a URL may be a secret, so log only warnings.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
         timeout=None,  # Each request has its own time limit.
-        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
+        limits=httpx2.Limits(max_connections=connections),
         follow_redirects=False,
     )
 

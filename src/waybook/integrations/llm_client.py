@@ -7,11 +7,12 @@ Messages API.
 import asyncio
 import json
 import logging
+import math
 from urllib.parse import urlsplit
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.integrations.http_client import BoundedHttpClient
+from waybook.integrations.http_client import MAX_CONNECTIONS, BoundedHttpClient
 from waybook.integrations.llm_messages import (
     ModelReply,
     ModelRequest,
@@ -171,11 +172,25 @@ UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    def __init__(self, url: str, model: str, key: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        key: str | None,
+        *,
+        connections: int = MAX_CONNECTIONS,
+        max_retry_seconds: float = math.inf,
+    ) -> None:
         self._format = format_of_url(url)
         self._model = model
         headers = self._format.headers(key)
-        self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)
+        self._exchange = BoundedHttpClient(
+            self._format.address(url),
+            headers=headers,
+            secret=key,
+            connections=connections,
+            max_retry_seconds=max_retry_seconds,
+        )
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         try:

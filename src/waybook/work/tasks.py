@@ -34,12 +34,14 @@ class Limits(NamedTuple):
     """Limits of one agent process; None means unlimited."""
 
     seconds: float = 3600.0
-    output_bytes: int = 64 * 1024 * 1024
+    output_bytes: int = 32 * 1024 * 1024
     memory_bytes: int | None = None
     cost_micros: int | None = None
     tokens: int | None = None
     #: Seconds between SIGTERM and SIGKILL.
     grace_seconds: float = 5.0
+    #: Seconds during which the agent may repeat a failing request without making progress.
+    patience_seconds: float = 60.0
 
 
 class OutcomeKind(StrEnum):
@@ -62,6 +64,44 @@ class Usage(NamedTuple):
     output_tokens: int | None = None
     cost_micros: int | None = None
     model: str | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Return the sum; a count that only one of both has is that count."""
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cost_micros, other.cost_micros),
+            other.model or self.model,
+        )
+
+    def minus(self, other: "Usage") -> "Usage":
+        """Return the usage beyond that of the other, and the same model."""
+        return self._replace(
+            input_tokens=_rest(self.input_tokens, other.input_tokens),
+            output_tokens=_rest(self.output_tokens, other.output_tokens),
+            cost_micros=_rest(self.cost_micros, other.cost_micros),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return (one or 0) + (other or 0) if one is not None or other is not None else None
+
+
+def _rest(one: int | None, other: int | None) -> int | None:
+    return one and max(0, one - (other or 0))
+
+
+class Round(NamedTuple):
+    """What one process or request returned."""
+
+    kind: OutcomeKind
+    message: str
+    text: str
+    result: Json
+    usage: Usage
+    conversation: str | None
+    #: Errors that the agent reported.
+    errors: str
 
 
 class Outcome(NamedTuple):

@@ -1,0 +1,70 @@
+"""Tasks that need only text, answered by a model endpoint instead of an agent process."""
+
+import asyncio
+import math
+import os
+from weakref import WeakKeyDictionary
+
+from waybook.errors import EndpointFailed
+from waybook.integrations.llm_client import ModelClient
+from waybook.integrations.llm_messages import ModelRequest
+from waybook.work.adapters import Endpoint
+from waybook.work.results import parse_json
+from waybook.work.tasks import Limits, OutcomeKind, Round, Task, Usage
+
+INSTRUCTIONS = "Do the task, and answer with its result only."
+MAX_CONNECTIONS = 64
+#: A longer Retry-After is not waited for, but is a quota.
+MAX_RETRY_SECONDS = 20.0
+_KINDS = (
+    (OutcomeKind.NO_NETWORK, (None, 502, 503, 529)),
+    (OutcomeKind.SIGN_IN, (401, 403)),
+    (OutcomeKind.NO_MODEL, (404,)),
+    (OutcomeKind.QUOTA, (429,)),
+)
+#: Clients with their connections, which all workers of a process share.
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, ModelClient]] = (
+    WeakKeyDictionary()
+)
+
+
+async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Round:
+    """Send one request with the prompt and return the answer."""
+    schema = task.schema if isinstance(task.schema, dict) else {}
+    request = ModelRequest(INSTRUCTIONS, task.prompt, schema, structured=bool(schema))
+    try:
+        reply = await _client(endpoint).complete(request, seconds=limits.seconds)
+    except EndpointFailed as error:
+        status = error.details.get("status")
+        kind = next((kind for kind, codes in _KINDS if status in codes), OutcomeKind.FAILED)
+        wait = error.asked_delay
+        errors = error.message if wait is None else f"{error.message}; retry in {wait}s"
+        return Round(kind, f"the endpoint: {error.message}", "", None, Usage(), None, errors)
+    used = reply.usage
+    tokens = (used.input_tokens or 0, used.output_tokens or 0)
+    prices = (endpoint.dollars_per_million_input, endpoint.dollars_per_million_output)
+    # A dollar per million tokens is a millionth of a dollar per token.
+    cost = tokens[0] * prices[0] + tokens[1] * prices[1]
+    usage = Usage(*tokens, math.ceil(cost) if any(prices) else None, used.model)
+    result = parse_json(reply.text) if schema else None
+    return Round(OutcomeKind.DONE, "", reply.text, result, usage, None, "")
+
+
+def _client(endpoint: Endpoint) -> ModelClient:
+    clients = _clients.setdefault(asyncio.get_running_loop(), {})
+    if endpoint not in clients:
+        key = os.environ.get(endpoint.key_variable) if endpoint.key_variable else None
+        clients[endpoint] = ModelClient(
+            endpoint.url,
+            endpoint.model,
+            key,
+            connections=MAX_CONNECTIONS,
+            max_retry_seconds=MAX_RETRY_SECONDS,
+        )
+    return clients[endpoint]
+
+
+async def close_endpoints() -> None:
+    """Close the connections of all endpoints."""
+    for client in _clients.pop(asyncio.get_running_loop(), {}).values():
+        await client.close()

@@ -1,0 +1,109 @@
+"""Results of agents: the instruction for the marked block, and reading what came back."""
+
+import json
+import re
+import secrets
+from typing import Any, Final
+
+from waybook.errors import TooLarge
+from waybook.json_values import Json, parse_content, refuse_constant
+from waybook.plan.schema import mismatches
+from waybook.work.adapters import Adapter
+
+MAX_FAULTS: Final = 5
+MAX_SHOWN_LENGTH: Final = 4_000
+
+
+class ResultBlock:
+    """Marked block of JSON in an agent's last message.
+
+    The marker has a nonce that only this task's prompt contains. A block in a file or a web page
+    that the agent repeats has another one, or none.
+    """
+
+    def __init__(self, schema: Json) -> None:
+        nonce = secrets.token_hex(8)
+        self._begin, self._end = f"BEGIN RESULT {nonce}", f"END RESULT {nonce}"
+        self._schema = schema
+        self._pattern = re.compile(
+            rf"^[ \t]*{self._begin}[ \t]*$(.*?)^[ \t]*{self._end}[ \t]*$", re.DOTALL | re.MULTILINE
+        )
+
+    @property
+    def instruction(self) -> str:
+        """Return the text that is appended to the prompt."""
+        return (
+            "\n\n## Result\n\n"
+            "When the work is done, end your last message with the result: a line that is exactly "
+            f"`{self._begin}`, then one JSON value that matches the JSON Schema below, then a line "
+            f"that is exactly `{self._end}`. Write both lines without the backticks.\n\n"
+            f"JSON Schema: {json.dumps(self._schema, ensure_ascii=False)}\n"
+        )
+
+    def split(self, text: str) -> tuple[Json, str]:
+        """Return the JSON in the last marked block, or None, and the text without the blocks."""
+        value: Json = None
+        for block in self._pattern.findall(text):
+            value = parse_json(block)
+        return value, self._pattern.sub("", text).strip()
+
+    def faults(self, result: Json) -> list[str]:
+        """Return what is wrong with a result; an empty list if it matches the schema."""
+        if result is None:
+            return [f"there is no JSON between the lines {self._begin} and {self._end}"]
+        try:
+            wrong = mismatches(result, self._schema, value="the result", shape="the schema")
+        except TooLarge as error:
+            return [error.message]
+        return [f"{fault.path}: {fault.message}" for fault in wrong[:MAX_FAULTS]]
+
+    def repair(self, faults: list[str], prompt: str, last_text: str, *, resumed: bool) -> str:
+        """Return the prompt of the repair round, for the same conversation or for a fresh one."""
+        listed = "\n".join(f"- {fault}" for fault in faults)
+        request = (
+            "The work is done, but its result cannot be accepted:\n\n"
+            f"{listed}\n\nDo not repeat the work: only return the complete, corrected result."
+        )
+        if resumed:
+            return f"{request}{self.instruction}"
+        shown = last_text[-MAX_SHOWN_LENGTH:]
+        return (
+            f"{prompt}\n\n## Repair\n\n{request}\n\nThe message was:\n\n{shown}{self.instruction}"
+        )
+
+
+def parse_json(text: str) -> Json:
+    """Return the JSON value in a text, also within a code fence; None if there is none."""
+    value = parse_content(text.strip())
+    if not isinstance(value, str):
+        return value
+    try:
+        number: Json = json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return number
+
+
+def native_schema(adapter: Adapter, schema: Json) -> bool:
+    """Return whether the agent itself can enforce the schema."""
+    if not adapter.schema_flags or not isinstance(schema, dict):
+        return False
+    if adapter.schema_dialect == "strict":
+        return _is_strict(schema)
+    return schema.get("type") == "object"
+
+
+def _is_strict(schema: Any) -> bool:  # noqa: ANN401 - any part of a JSON Schema
+    """Return whether every object lists all properties as required, and forbids others."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        properties = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False:
+            return False
+        if set(schema.get("required", [])) != set(properties):
+            return False
+        return all(map(_is_strict, properties.values()))
+    return all(map(_is_strict, schema.values()))
