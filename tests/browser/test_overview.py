@@ -39,7 +39,7 @@ async def test_user_without_javascript_retries_and_cancels_a_run_on_overview(
     await expect(running).to_contain_text("Deep rivers")
     assert (await site.world.agent.job(run))["attempt"] == 2
     await running.get_by_label("More actions for Deep rivers").click()
-    await running.get_by_role("link", name="Cancel Deep rivers").click()
+    await running.get_by_role("link", name="Cancel run: Deep rivers").click()
     await expect(page.get_by_role("heading", name="Cancel this run?")).to_be_visible()
     await page.get_by_label("Reason").fill("The question was answered elsewhere.")
     await page.get_by_role("button", name="Cancel run").click()

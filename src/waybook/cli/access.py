@@ -10,7 +10,9 @@ import click
 from waybook.cli.lazy import load
 from waybook.cli.options import Option, combine, database_options
 from waybook.cli.remote import find_remote
+from waybook.cli.terminal.errors import HintedError
 from waybook.cli.terminal.rows import NO_FIELDS
+from waybook.core.actions import ACTIONS, Action, Kind, action
 
 Body = dict[str, Any]
 _FLAGS: Final = ("database_url", "data_dir", "token")
@@ -61,8 +63,15 @@ def open_server(flags: Mapping[str, object]) -> Iterator[Server]:
         yield local
 
 
-def server_command(*options: Option) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a command from a function that gets a server and the values of the options."""
+def server_command(
+    *options: Option, act_on: tuple[Kind, str] | None = None
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command from a function that gets a server and the values of the options.
+
+    The help of a command that does an action begins with the texts of the action.
+    """
+    done = action(*act_on) if act_on else None
+    texts = [done.help, done.confirmation] if done else []
 
     def decorate(act: Callable[..., None]) -> click.Command:
         @wraps(act)
@@ -71,9 +80,31 @@ def server_command(*options: Option) -> Callable[[Callable[..., None]], click.Co
             with open_server(flags) as server:
                 act(server, **values)
 
-        return click.command()(combine(*options, database_options)(command))
+        texts.append(act.__doc__ or "")
+        made = click.command(help="\n\n".join(filter(None, texts)))
+        return made(combine(*options, database_options)(command))
 
     return decorate
+
+
+def verbs(noun: Kind, module: str = "") -> dict[str, tuple[str, str]]:
+    """Return the verbs of a noun that do actions, with their commands and help lines."""
+    own = (act for act in ACTIONS[noun] if noun is Kind.REVIEW or act not in ACTIONS[Kind.REVIEW])
+    path = f"commands.{module or noun}"
+    return {act.name: (f"{path}:{act.name}_command", act.help) for act in own if act.help}
+
+
+def find(server: Server, noun: Kind, text: str, name: str) -> tuple[Body, Action]:
+    """Return the plan or run that a text names, and the action, which it must offer."""
+    work, done = server.read(noun, q=text), action(noun, name)
+    if name not in work["actions"]:
+        hint = f"waybook {noun} view {work[f'{noun}Id']}"
+        raise HintedError(f"the {noun} “{work['name']}” {done.refusal}", hint)
+    return work, done
+
+
+def do(server: Server, done: Action, work_id: str, *steps: str, **values: object) -> Body:
+    return server.call(*done.call(work_id, *steps, **values))
 
 
 def open_page(url: str) -> None:

@@ -3,7 +3,7 @@
 These queries identify an agent by its user and its session.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple, TypeAlias
@@ -12,8 +12,10 @@ from urllib.parse import quote, unquote
 from waybook.app.queries.audit import NEVER, changes_in, entry_cursor, entry_details, place_behind
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plans_statement
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Facts, Kind
 from waybook.core.changes import Entity
 from waybook.core.ids import is_id, normalize_id
+from waybook.core.shown import Shown
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
@@ -113,6 +115,15 @@ async def list_agents(
     last = shown[-1] if len(rows) > limit else None
     place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
     return shown, items, ",".join(place) or None
+
+
+def facts_of_agent(ctx: RequestContext, agent: AgentRow, held: Sequence[Row]) -> Facts:
+    """Return whether an agent works, and how many steps it holds while it is silent."""
+    if not held:
+        return Facts(Kind.AGENT, Shown.TODO)
+    if agent.now - agent.last_seen_at <= ctx.services.stall_threshold:
+        return Facts(Kind.AGENT, Shown.RUNNING)
+    return Facts(Kind.AGENT, Shown.STALLED, silent=sum(item.kind == "plan" for item in held))
 
 
 async def read_agent(

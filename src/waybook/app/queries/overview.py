@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.work_list import EXCERPT_LENGTH, CurrentStep, load_definitions
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Facts, Kind
 from waybook.core.durations import format_duration
 from waybook.core.shown import Shown, shown_group, shown_plan
 from waybook.dag.model import RunState
-from waybook.plan.model import CLOSED_PLAN, MODIFIABLE, PlanStatus, StepStatus
+from waybook.plan.model import MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
 from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Row
@@ -77,8 +78,9 @@ class TroubledPlan(NamedTuple):
         return (self.failed_steps[-1].fail_reason or "") if is_retryable else ""
 
     @property
-    def is_open(self) -> bool:
-        return self.status not in CLOSED_PLAN
+    def facts(self) -> Facts:
+        failed, silent = len(self.failed_steps), int(self.stalled_step is not None)
+        return Facts(Kind.PLAN, self.shown, failed=failed, silent=silent)
 
     @property
     def reason(self) -> str:
@@ -144,8 +146,8 @@ class TroubledRun(NamedTuple):
         return errors.pop() if len(errors) == 1 else ""
 
     @property
-    def is_open(self) -> bool:
-        return True
+    def facts(self) -> Facts:
+        return Facts(Kind.RUN, self.shown, failed=len(self.failures))
 
     @property
     def reason(self) -> str:
@@ -172,6 +174,13 @@ class RunningWork(NamedTuple):
             return Shown.RUNNING
         is_held, has_steps = bool(self.holders), self.progress.total > 0
         return shown_plan(self.row.status, is_held=is_held, has_steps=has_steps)
+
+    @property
+    def facts(self) -> Facts:
+        if self.progress is None:
+            return Facts(Kind.RUN, self.shown)
+        total, failed = self.progress.total, self.progress.failed
+        return Facts(Kind.PLAN, self.shown, steps=total, failed=failed)
 
 
 class SectionTotal(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from waybook.app.request.definition_cache import DefinitionCache, compile_stored
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Facts, Kind
 from waybook.core.ids import ALPHABET, LAST_ID, LENGTH, is_id, normalize_id
 from waybook.core.shown import ENDED, Shown, shown_group
 from waybook.dag.expansion.counts import documents_expected
@@ -287,6 +288,10 @@ class RunSummary(NamedTuple):
     @property
     def shown(self) -> Shown:
         return shown_group(self.state, goes_on=any(stage.goes_on for stage in self.stages))
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(Kind.RUN, self.shown, failed=self.steps_failed)
 
     @property
     def awaiting(self) -> StageSummary | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from waybook.app.queries.agent_names import agent_name
-from waybook.app.queries.agents import list_agents
+from waybook.app.queries.agents import facts_of_agent, list_agents
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.inbox import Row, list_failed_stages, list_reviews, runs_awaiting_feedback
 from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail, PlanInclude, read_plan_detail
@@ -27,6 +27,7 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.caller import plan_url, require_scope, review_url, run_url
 from waybook.app.request.reply import author_view, budget_view, review_view
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import ACTIONS, Facts, Kind, offered
 from waybook.core.decision_context import Scope
 from waybook.core.shown import Shown, word_of
 from waybook.core.usage import format_cost
@@ -89,6 +90,7 @@ def _plan_row(plan: PlanSummary, base_url: str) -> Body:
         "state": str(plan.shown),
         "progress": progress.percent,
         "counts": _counts(progress),
+        "actions": [*offered(plan.facts)],
         "url": plan_url(plan.id, base_url),
         **non_empty(reviewUrl=review_url(plan.id, base_url) if waits else None),
         "createdAt": format_time(plan.created_at),
@@ -123,6 +125,7 @@ def _run_row(run: RunSummary, base_url: str) -> Body:
         "progress": progress_json(run.steps_done, run.steps_total),
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "actions": [*offered(run.facts)],
         "runUrl": run_url(run.id, base_url),
         "stages": [
             {
@@ -158,6 +161,7 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
             resultSummary=record.result_summary,
             since=format_time(record.requested_at),
             requestedBy=record.requested_by,
+            actions=[*offered(Facts(Kind.REVIEW, Shown.NEEDS_YOU))],
             reviewUrl=review_url(record.plan_id, ctx.services.base_url),
         )
         for record in records
@@ -170,6 +174,7 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
                 "name": pending.run.name,
                 "title": pending.stage_slug,
                 "since": format_time(pending.since),
+                "actions": [*offered(pending.run.facts)],
                 "runUrl": run_url(pending.run.id, ctx.services.base_url),
             }
             for pending in await runs_awaiting_feedback(ctx, most=query.limit)
@@ -181,6 +186,7 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
                 "name": failed.run_name,
                 "title": failed.failure.stage,
                 "since": format_time(failed.since),
+                "actions": [*offered(Facts(Kind.RUN, Shown.FAILED, failed=1))],
                 "runUrl": run_url(failed.run_id, ctx.services.base_url),
             }
             for failed in await list_failed_stages(ctx, most=query.limit)
@@ -203,6 +209,7 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
             "completed": row.completed,
             "failed": row.failed,
             "cost": format_cost(row.usage.cost_micros),
+            "actions": [*offered(facts_of_agent(ctx, row, held[row.key]))],
             "holds": [
                 {
                     "kind": item.kind,
@@ -225,7 +232,7 @@ async def _workflows(ctx: RequestContext, query: ViewQuery) -> Body:
     workflows = [workflow.compiled_dag for workflow in await list_workflows(ctx)]
     return {
         "workflows": [
-            workflow_view(dag)
+            {**workflow_view(dag), "actions": [*offered(Facts(Kind.WORKFLOW))]}
             for dag in workflows[: query.limit]
             if wanted in f"{dag.dag.slug} {dag.dag.name}".casefold()
         ]
@@ -264,6 +271,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
                 [axis.column(s.start, TICKS), axis.column(s.end, TICKS), str(s.status)]
                 for s in spans.get(step.id, ())
             ],
+            "actions": [*offered(detail.facts_of(step))],
             **non_empty(
                 reason=step.fail_reason,
                 silentSeconds=silent.get(step.id),
@@ -289,6 +297,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
         "revision": plan.revision,
         "progress": progress.percent,
         "counts": _counts(progress),
+        "actions": [*offered(detail.facts)],
         "steps": steps,
         "workedSeconds": axis.worked.total_seconds(),
         "openReview": review_view(detail.review, plan.id, base_url),
@@ -342,6 +351,7 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         **report,
         "state": str(detail.shown),
         "failedSteps": len(run.failed_steps),
+        "actions": [*offered(detail.facts)],
         "stages": stages,
         "closed": detail.is_closed,
         "documentsAvailable": detail.documents_available,
@@ -361,6 +371,12 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
     }
 
 
+async def _actions(_: RequestContext, query: ViewQuery) -> Body:
+    """Return the texts and tools of the actions that things of each kind may offer."""
+    kinds = [kind for kind in Kind if query.text in {None, kind}]
+    return {"actions": {str(kind): [act.view() for act in ACTIONS[kind]] for kind in kinds}}
+
+
 _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]]]] = {
     "plans": _plans,
     "runs": _runs,
@@ -369,6 +385,7 @@ _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]
     "workflows": _workflows,
     "plan": _plan,
     "run": _run,
+    "actions": _actions,
 }
 
 

@@ -1,5 +1,6 @@
 """`waybook plan`: list, view, watch and act on plans."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,9 @@ import click
 from waybook.cli.access import (
     Body,
     Server,
+    do,
     fields_option,
+    find,
     server_command,
     web_option,
 )
@@ -17,11 +20,16 @@ from waybook.cli.diagram_files import export_options
 from waybook.cli.lazy import load
 from waybook.cli.output import done
 from waybook.cli.terminal.errors import HintedError
+from waybook.core.actions import Kind, action
 
 plan_argument = partial(click.argument, "plan", shell_complete=completer("plans", "planId"))
 _steps_argument = click.argument("steps", nargs=-1, type=int, metavar="[STEP]...")
 name_option = click.option("--name", metavar="NAME", help="Name of the copy.")
-reason_option = click.option("--reason", metavar="TEXT", prompt=True, help="Why; for the audit.")
+
+
+def reason_option(kind: Kind) -> Callable[[Any], Any]:
+    question = f"{action(kind, 'cancel').confirmation}\nReason"
+    return click.option("--reason", metavar="TEXT", prompt=question, help="Why; for the audit.")
 
 
 @server_command(plan_argument(required=False), export_options, fields_option, web_option)
@@ -46,45 +54,38 @@ def watch_command(server: Server, *, plan: str | None, once: bool) -> None:
     load("waybook.cli.commands.boards:watch")(server, "plan", plan, once=once)
 
 
-def _modify(server: Server, plan: Body, modifications: list[Body]) -> Body:
-    arguments = {"planId": plan["planId"], "modifications": modifications}
-    return server.call("modify_plan", arguments)
-
-
-def _reset(server: Server, text: str, steps: tuple[int, ...], status: str, what: str) -> None:
-    """Let agents claim the chosen steps again, or all with this status."""
-    plan = server.read("plan", q=text)
-    chosen = [s for s in plan["steps"] if (s["stepOrder"] in steps if steps else _is(s, status))]
-    if not chosen:
-        missing = f"step {steps[0]}" if steps else f"{what} step"
+def _reset(server: Server, text: str, numbers: tuple[int, ...], name: str) -> None:
+    """Let agents claim the chosen steps again, or all that offer the action."""
+    if numbers:
+        plan, done_action = server.read("plan", q=text), action(Kind.PLAN, name)
+    else:
+        plan, done_action = find(server, Kind.PLAN, text, name)
+    orders = {step["stepOrder"]: step for step in plan["steps"]}
+    if missing := [number for number in numbers if number not in orders]:
         hint = f"waybook plan view {plan['planId']}"
-        raise HintedError(f"the plan “{plan['name']}” has no {missing}", hint)
-    _modify(server, plan, [{"action": "retry_step", "stepId": s["stepId"]} for s in chosen])
-    named = ", ".join(str(step["stepOrder"]) for step in chosen)
+        raise HintedError(f"the plan “{plan['name']}” has no step {missing[0]}", hint)
+    chosen = [n for n, s in orders.items() if (n in numbers if numbers else name in s["actions"])]
+    do(server, done_action, plan["planId"], *(orders[number]["stepId"] for number in chosen))
+    named = ", ".join(map(str, chosen))
     click.echo(done(f"agents can claim step {named} of “{plan['name']}” again"))
 
 
-def _is(step: Body, status: str) -> bool:
-    return "silentSeconds" in step if status == "stalled" else bool(step["status"] == status)
-
-
-@server_command(plan_argument(), _steps_argument)
+@server_command(plan_argument(), _steps_argument, act_on=(Kind.PLAN, "retry"))
 def retry_command(server: Server, *, plan: str, steps: tuple[int, ...]) -> None:
-    """Retry the failed steps, or the steps with these numbers."""
-    _reset(server, plan, steps, "failed", "failed")
+    """With STEP, retry the steps with these numbers."""
+    _reset(server, plan, steps, "retry")
 
 
-@server_command(plan_argument(), _steps_argument)
+@server_command(plan_argument(), _steps_argument, act_on=(Kind.PLAN, "reassign"))
 def reassign_command(server: Server, *, plan: str, steps: tuple[int, ...]) -> None:
-    """Take steps back from silent agents, or the steps with these numbers."""
-    _reset(server, plan, steps, "stalled", "stalled")
+    """With STEP, take the steps with these numbers back."""
+    _reset(server, plan, steps, "reassign")
 
 
-@server_command(plan_argument(), reason_option)
+@server_command(plan_argument(), reason_option(Kind.PLAN), act_on=(Kind.PLAN, "cancel"))
 def cancel_command(server: Server, *, plan: str, reason: str) -> None:
-    """Cancel a plan. This cannot be undone."""
-    detail = server.read("plan", q=plan)
-    _modify(server, detail, [{"action": "cancel_plan", "reason": reason}])
+    detail, cancel = find(server, Kind.PLAN, plan, "cancel")
+    do(server, cancel, detail["planId"], reason=reason)
     click.echo(done(f"the plan “{detail['name']}” is canceled"))
 
 
@@ -92,20 +93,22 @@ def cancel_command(server: Server, *, plan: str, reason: str) -> None:
     plan_argument(),
     click.option("--from", "first", type=int, metavar="STEP", help="Redo from this step on."),
     name_option,
+    act_on=(Kind.PLAN, "copy"),
 )
 def copy_command(server: Server, *, plan: str, first: int | None, name: str | None) -> None:
-    """Copy a plan, to continue or redo it. Results before the first step are kept."""
-    arguments: Body = {"planId": server.read("plan", q=plan)["planId"]}
-    arguments |= {"upToStep": max(0, first - 1)} if first is not None else {}
-    arguments |= {"name": name} if name else {}
-    made = server.call("copy_plan", arguments)
+    """Results before the first step are kept."""
+    detail, copy = find(server, Kind.PLAN, plan, "copy")
+    more: Body = {"upToStep": max(0, first - 1)} if first is not None else {}
+    more |= {"name": name} if name else {}
+    made = do(server, copy, detail["planId"], **more)
     click.echo(done(f"the copy is the plan {made['planId']}"))
 
 
 @server_command(
     plan_argument(),
     click.option("--days", type=int, default=30, help="Days until the link ends (default: 30)."),
+    act_on=(Kind.PLAN, "share"),
 )
 def share_command(server: Server, *, plan: str, days: int) -> None:
-    """Create a link to a snapshot of a plan, which anyone with the link can read."""
-    click.echo(server.share(server.read("plan", q=plan)["planId"], days))
+    """Anyone with the link can read the snapshot."""
+    click.echo(server.share(find(server, Kind.PLAN, plan, "share")[0]["planId"], days))

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from rich.text import Text
 from waybook.cli.access import (
     Body,
     Server,
+    do,
     fields_option,
     open_page,
     server_command,
@@ -27,6 +28,7 @@ from waybook.cli.output import print_json
 from waybook.cli.terminal.console import SafeConsole, success
 from waybook.cli.terminal.errors import HintedError, ToolError
 from waybook.cli.terminal.rows import Column, age_column, age_of, print_fields, print_list
+from waybook.core.actions import Kind, action
 from waybook.core.hidden_characters import escape_hidden
 
 _MAX_LINES: Final = 20
@@ -140,12 +142,16 @@ def _say_rest(console: Console, answer: Body, *, empty: bool) -> None:
         console.print(success("Nothing is waiting for you."))
 
 
+def _flag(decision: str) -> Callable[[Any], Any]:
+    return click.option(f"--{decision}", is_flag=True, help=action(Kind.REVIEW, decision).help)
+
+
 @server_command(
     plan_argument(required=False),
-    click.option("--approve", is_flag=True, help="Accept the step's result."),
+    _flag("approve"),
     click.option("--modify", metavar="TEXT", help="Request changes with this feedback."),
-    click.option("--skip", is_flag=True, help="Skip the step."),
-    click.option("--reject", is_flag=True, help="Reject the step and fail the plan."),
+    _flag("skip"),
+    _flag("reject"),
     fields_option,
 )
 def review_command(
@@ -174,13 +180,15 @@ def can_prompt() -> bool:
 
 
 def _decider(decision: str, *options: Any) -> click.Command:  # noqa: ANN401 - as in click
-    @server_command(plan_argument(required=False), *options, fields_option)
+    act_on = (Kind.REVIEW, decision)
+
+    @server_command(plan_argument(required=False), *options, fields_option, act_on=act_on)
     def command(
         server: Server, *, plan: str | None, fields: str | None, feedback: str | None = None
     ) -> None:
+        """PLAN may be left out if only one review is open."""
         _decide(server, plan, decision, feedback, fields)
 
-    command.help = f"Decide the review of the named plan, or the only open one: {decision}."
     return command
 
 
@@ -214,8 +222,8 @@ def _seen(review: Body) -> dict[str, str]:
 
 
 def _submit(server: Server, decision: str, feedback: str | None, **named: str) -> Body:
-    args = {**named, "decision": decision, **({"feedback": feedback} if feedback else {})}
-    return server.call("submit_user_decision", args)
+    plan_id, more = named.pop("planId"), {"feedback": feedback} if feedback else {}
+    return do(server, action(Kind.REVIEW, decision), plan_id, **named, **more)
 
 
 def _tell(body: Body) -> None:
@@ -251,7 +259,8 @@ def _prompt_decision() -> tuple[str, str | None] | None:
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
     if message == "m":
         return "modify", click.prompt("what should be done differently")
-    if message == "r" and not click.confirm("Rejecting fails the whole plan. Continue?"):
-        return None
     decision = {"a": "approve", "s": "skip", "r": "reject"}.get(message)
-    return (decision, None) if decision else None
+    question = decision and action(Kind.REVIEW, decision).confirmation
+    if not decision or (question and not click.confirm(f"{question} Continue?")):
+        return None
+    return decision, None

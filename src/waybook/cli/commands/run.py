@@ -8,7 +8,9 @@ import click
 from waybook.cli.access import (
     Body,
     Server,
+    do,
     fields_option,
+    find,
     server_command,
     web_option,
 )
@@ -19,7 +21,7 @@ from waybook.cli.inputs import read_argument
 from waybook.cli.lazy import load
 from waybook.cli.options import json_option
 from waybook.cli.output import done, print_json
-from waybook.cli.terminal.errors import HintedError
+from waybook.core.actions import Kind, action
 from waybook.core.hidden_characters import escape_hidden
 
 run_argument = partial(click.argument, "run", shell_complete=completer("runs", "runId"))
@@ -67,26 +69,22 @@ def watch_command(server: Server, *, run: str | None, once: bool) -> None:
     run_argument(),
     click.argument("stage", required=False),
     click.option("--step", metavar="KEY", help="Only the jobs of this step."),
+    act_on=(Kind.RUN, "retry"),
 )
 def retry_command(server: Server, *, run: str, stage: str | None, step: str | None) -> None:
-    """Retry the failed jobs, of one stage or of all."""
-    detail = server.read("run", q=run)
+    """With STAGE, retry only those of this stage."""
+    detail, retry = find(server, Kind.RUN, run, "retry")
     failed = [s["stageSlug"] for s in detail["stages"] if (s["progress"] or {}).get("failedSteps")]
-    slugs = [stage] if stage else failed
-    if not slugs:
-        hint = f"waybook run view {detail['runId']}"
-        raise HintedError(f"the run “{detail['name']}” has no failed jobs", hint)
-    for slug in slugs:
+    for slug in [stage] if stage else failed:
         more = {"stepKey": step} if step else {}
-        server.call("retry_failed", {"runId": detail["runId"], "stageSlug": slug, **more})
+        do(server, retry, detail["runId"], stageSlug=slug, **more)
         click.echo(done(f"agents can claim the failed jobs of {slug} again"))
 
 
-@server_command(run_argument(), reason_option)
+@server_command(run_argument(), reason_option(Kind.RUN), act_on=(Kind.RUN, "cancel"))
 def cancel_command(server: Server, *, run: str, reason: str) -> None:
-    """Cancel a run. This cannot be undone."""
-    detail = server.read("run", q=run)
-    server.call("cancel_run", {"runId": detail["runId"], "reason": reason})
+    detail, cancel = find(server, Kind.RUN, run, "cancel")
+    do(server, cancel, detail["runId"], reason=reason)
     click.echo(done(f"the run “{detail['name']}” is canceled"))
 
 
@@ -95,15 +93,16 @@ def cancel_command(server: Server, *, run: str, reason: str) -> None:
     click.option("--from", "stage", metavar="STAGE", help="Repeat from this stage on."),
     _models_option(help="Models (a,b,c); default: those of the stage."),
     name_option,
+    act_on=(Kind.RUN, "copy"),
 )
 def copy_command(
     server: Server, *, run: str, stage: str | None, models: list[str], name: str | None
 ) -> None:
-    """Copy a run, to repeat it from a stage on. Documents of earlier stages are kept."""
-    detail = server.read("run", q=run)
+    """Documents of earlier stages are kept."""
+    detail, copy = find(server, Kind.RUN, run, "copy")
     first = stage or detail["stages"][0]["stageSlug"]
     more = {name: value for name, value in (("models", models), ("name", name)) if value}
-    made = server.call("copy_run", {"runId": detail["runId"], "fromStage": first, **more})
+    made = do(server, copy, detail["runId"], fromStage=first, **more)
     click.echo(done(f"the copy is the run {made['runId']}"))
 
 
@@ -112,14 +111,12 @@ def copy_command(
     click.argument("name"),
     click.argument("text", metavar="INPUT"),
     _models_option(required=True, help="Models that do the jobs (a,b,c)."),
+    act_on=(Kind.WORKFLOW, "start"),
 )
 def start_command(
     server: Server, *, workflow: str, name: str, text: str, models: list[str]
 ) -> None:
-    """Start a run of a workflow.
-
-    INPUT is the subject of the run: a text, or - to read it from stdin.
-    """
+    """INPUT is the subject of the run: a text, or - to read it from stdin."""
     subject = read_argument(text, "INPUT")
     arguments = {"dagSlug": workflow, "name": name, "input": subject, "models": models}
     click.echo(done(f"the run is {server.call('start_run', arguments)['runId']}"))
@@ -131,17 +128,15 @@ def start_command(
     click.argument("text", callback=lambda _, __, text: read_argument(text, "TEXT").strip()),
     _models_option(help="Models for the next stage (a,b,c); default: unchanged."),
     json_option,
+    act_on=(Kind.RUN, "feedback"),
 )
 def feedback_command(
     server: Server, *, run: str, stage: str, text: str, models: list[str], as_json: bool
 ) -> None:
-    """Give feedback on a completed stage and start the next.
-
-    RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin.
-    """
+    """RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin."""
     args: Body = {"stageSlug": stage, "feedback": text, **({"models": models} if models else {})}
     run_id = server.read("run", q=run)["runId"]
-    body = server.call("submit_stage_feedback", {"runId": run_id, **args})
+    body = do(server, action(Kind.RUN, "feedback"), run_id, **args)
     if as_json:
         print_json(body, tight=True)
         return

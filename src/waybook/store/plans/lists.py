@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from waybook.core.actions import Facts, Kind
 from waybook.core.shown import ENDED, Shown, shown, shown_plan
 from waybook.json_values import Json
 from waybook.plan.model import DecisionKind, PlanState, StepStatus
@@ -55,6 +56,12 @@ class PlanSummary(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.shown not in ENDED
+
+    @property
+    def facts(self) -> Facts:
+        failed, silent = self.counts.get("failed", 0), int(self.inactive_since is not None)
+        steps = sum(self.counts.values())
+        return Facts(Kind.PLAN, self.shown, Shown.UNKNOWN, steps, failed, silent)
 
 
 class ReviewRecord(NamedTuple):

@@ -13,6 +13,7 @@ from waybook.app.queries.agent_names import load_agent_names
 from waybook.app.queries.forecast import plan_forecast
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Facts, Kind
 from waybook.core.forecasts import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import TO_DO, Shown
@@ -267,6 +268,15 @@ class PlanDetail:
     @cached_property
     def failed_steps(self) -> tuple[Step, ...]:
         return tuple(self.plan.steps_with_status(StepStatus.FAILED))
+
+    @property
+    def facts(self) -> Facts:
+        counts = self.state_counts
+        failed, silent = (counts.get(state, 0) for state in (Shown.FAILED, Shown.STALLED))
+        return Facts(Kind.PLAN, self.shown, Shown.UNKNOWN, len(self.plan.steps), failed, silent)
+
+    def facts_of(self, step: Step) -> Facts:
+        return Facts(Kind.STEP, self.states[step.id], within=self.shown)
 
     @cached_property
     def lane(self) -> Lane:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from waybook.app.queries.plans.plan import step_name, untitled
 from waybook.app.request.access import load_plan
 from waybook.app.request.request_context import RequestContext, not_found
+from waybook.core.actions import Facts, Kind
 from waybook.core.decision_context import DecisionContext
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import Shown
@@ -62,6 +63,10 @@ class StepDetail(NamedTuple):
     def shown(self) -> Shown:
         """Return the state of the plan."""
         return state_of_plan(self.plan)
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(Kind.STEP, self.states[self.step.id], within=self.shown)
 
     def name_of(self, step: Step) -> str:
         return step_name(step, self.names)

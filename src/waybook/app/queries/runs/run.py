@@ -12,6 +12,7 @@ from waybook.app.queries.forecast import run_forecast
 from waybook.app.request.access import load_run
 from waybook.app.request.reply import cancellation_view, origin_view
 from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Facts, Kind
 from waybook.core.forecasts import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import Shown, word_of
@@ -107,6 +108,13 @@ class RunDetail:
     @property
     def shown(self) -> Shown:
         return state_of_run(self.run, self.compiled_dag)
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(Kind.RUN, self.shown, failed=len(self.run.failed_steps))
+
+    def facts_of_job(self, state: Shown) -> Facts:
+        return Facts(Kind.JOB, state, within=self.shown)
 
     def state_of_stage(self, stage: StageReport) -> Shown:
         awaits = stage["stageSlug"] == self.awaiting

@@ -13,12 +13,15 @@ from waybook.app.queries.agents import (
     AgentRow,
     Names,
     Row,
+    facts_of_agent,
     item_of,
     list_agents,
     read_agent,
     read_work,
 )
 from waybook.app.queries.audit import AuditEntry, entry_details
+from waybook.core.actions import Facts
+from waybook.core.shown import Shown
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.audit import entry_event
 from waybook.transport.http.dashboard.page import PageRequest
@@ -51,13 +54,13 @@ class Lane(NamedTuple):
     agent: AgentRow
     held: Sequence[Row]
     spans: Sequence[Span]
-    is_silent: bool
+    facts: Facts
     #: Results of the last 30 days, by the text that the chart shows on hover.
     days: Mapping[str, int]
 
     @property
-    def status(self) -> str:
-        return "stalled" if self.is_silent else "in_progress" if self.held else "pending"
+    def is_silent(self) -> bool:
+        return self.facts.state is Shown.STALLED
 
 
 async def agent_list(page: PageRequest) -> Response:
@@ -121,16 +124,16 @@ async def _lanes(
     by_agent: dict[AgentKey, list[Row]] = {}
     for row in work.spans:
         by_agent.setdefault(AgentKey(row.actor, row.session), []).append(row)
-    threshold = ctx.services.stall_threshold
     lanes = []
     for agent in agents:
         items = held[agent.key]
-        is_silent = bool(items) and now - agent.last_seen_at > threshold
+        facts = facts_of_agent(ctx, agent, items)
+        is_silent = facts.state is Shown.STALLED
         current = [span for item in items for span in _held_spans(item, agent, is_silent=is_silent)]
         done = (_span(row, work.names) for row in by_agent.get(agent.key, ()) if row.ended_at)
         days = _results(now, work.days.get(agent.key, {}))
         spans = [span for span in (*done, *current) if span.end >= period.start]
-        lanes.append(Lane(agent, items, sorted(spans), is_silent, days))
+        lanes.append(Lane(agent, items, sorted(spans), facts, days))
     return sorted(lanes, key=lambda lane: (not lane.is_silent, not lane.held)), period
 
 

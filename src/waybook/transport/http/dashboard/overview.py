@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.search import (
     ArtifactRow,
     SearchGroup,
@@ -31,12 +33,20 @@ from waybook.app.queries.work_list import (
     plan_summaries,
 )
 from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext
+from waybook.core.actions import Kind, action, offered
 from waybook.core.shown import ENDED, Shown, shown
 from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
-from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
-from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
+from waybook.transport.http.dashboard.page import (
+    PageRequest,
+    SubmittedForm,
+    error_message,
+    error_status,
+    redirect,
+)
+from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
 from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import write_cookie
@@ -86,28 +96,42 @@ async def rescue(page: PageRequest) -> Response:
     """Handle the retry buttons: let agents claim failed or stalled work again.
 
     Each field `work` names a stage, as `run:ID:STAGE`, or steps, as `plan:ID:REVISION:STEP,STEP`.
+    Instead of steps, it may name an action, which is done for all steps that offer it; without a
+    stage, all stages of a run are meant.
     """
     form, refused = await page.form(), None
+    ctx = await page.context()
     works = [work for work in form.fields.getlist("work") if isinstance(work, str)][:MAX_LISTED]
     for work in dict.fromkeys(works):
-        answer = await _retry(page, form.text("key")[:64], work)
-        refused = answer if answer.is_error else refused
+        for answer in [await page.call_tool(*call) for call in await _retries(ctx, form, work)]:
+            refused = answer if answer.is_error else refused
     if refused or not works:
         return await overview_page(page, refused)
     back = safe_return_path(form.fields.get("back"), "/")
     return redirect(f"{back}?done={'reassign' if form.text('reassign') else 'retry'}")
 
 
-async def _retry(page: PageRequest, key: str, work: str) -> Answer:
+async def _retries(
+    ctx: RequestContext, form: SubmittedForm, work: str
+) -> list[tuple[str, dict[str, object]]]:
+    """Return the tool calls for a field `work`."""
     kind, work_id, rest, *_ = *work.split(":", 2), "", ""
     if kind == "run":
+        stages, act = [rest], action(Kind.RUN, "retry")
+        if rest in {"", act.name}:
+            failed = (await read_run_detail(ctx, work_id, RunInclude.NOTHING)).run.failed_steps
+            stages = [*dict.fromkeys(step.stage for step in failed)]
         # All forms of the page share an idempotency key, so the run and the stage are added to it.
-        keyed = {"idempotencyKey": f"{key}:{work_id}:{rest}"[:200]}
-        return await page.call_tool("retry_failed", {"runId": work_id, "stageSlug": rest, **keyed})
-    revision, _, steps = rest.partition(":")
-    retries = [{"action": "retry_step", "stepId": step} for step in steps.split(",")]
-    arguments = modification_arguments(work_id, FormData({"revision": revision}), *retries)
-    return await page.call_tool("modify_plan", arguments)
+        key = f"{form.text('key')[:64]}:{work_id}"
+        keyed = {slug: f"{key}:{slug}"[:200] for slug in stages}
+        return [act.call(work_id, stageSlug=s, idempotencyKey=k) for s, k in keyed.items()]
+    revision, _, rest = rest.partition(":")
+    steps, name = rest.split(","), rest if rest == "reassign" else "retry"
+    if rest == name:
+        detail = await read_plan_detail(ctx, work_id, PlanInclude.NONE)
+        steps = [step.id for step in detail.plan.steps if name in offered(detail.facts_of(step))]
+    tool, arguments = action(Kind.PLAN, name).call(work_id, *steps)
+    return [(tool, {**arguments, **seen_revision(FormData({"revision": revision}))})]
 
 
 def last_look(request: Request) -> LastLook:

@@ -32,6 +32,7 @@ from waybook.app.queries.runs.workflows import (
 from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
+from waybook.core.actions import action
 from waybook.core.ids import id_or_nil
 from waybook.dag.diagram.model import diagram_from_structure, diagram_of_stage, diagram_of_stages
 from waybook.dag.diagram.svg import Drawing
@@ -58,7 +59,7 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.dashboard.plans.plan_page import modification_arguments
+from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import http_status
 
@@ -71,13 +72,10 @@ async def cancel_page(kind: str, page: PageRequest) -> Response:
         form = await page.form()
         reason = form.text("reason").strip()
         if reason:
+            tool, arguments = action(kind, "cancel").call(work_id, reason=reason)
             if kind == "plan":
-                modification = {"action": "cancel_plan", "reason": reason}
-                arguments = modification_arguments(work_id, form.fields, modification)
-                answer = await page.call_tool("modify_plan", arguments)
-            else:
-                arguments = {"runId": work_id, "reason": reason}
-                answer = await page.call_tool("cancel_run", arguments)
+                arguments |= seen_revision(form.fields)
+            answer = await page.call_tool(tool, arguments)
             if not answer.is_error:
                 back = safe_return_path(form.fields.get("back"), item)
                 return redirect("/?done=cancel" if back == "/" else back)

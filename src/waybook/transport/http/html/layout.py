@@ -29,6 +29,7 @@ from starlette.responses import HTMLResponse, Response
 from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.runs.run_work import state_of_job
+from waybook.core.actions import ACTIONS, action, offered
 from waybook.core.durations import format_age, format_duration
 from waybook.core.hidden_characters import escape_hidden_in_html
 from waybook.core.shown import shown, tone_of, word_of
@@ -230,6 +231,8 @@ def finish_rendering(
 
 _TEMPLATE_HELPERS: Final = (
     asset_url,
+    offered,
+    action,
     shown,
     word_of,
     tone_of,
@@ -265,7 +268,7 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
-TEMPLATES.globals["UTC"] = UTC
+TEMPLATES.globals |= {"UTC": UTC, "ACTIONS": ACTIONS}
 TEMPLATES.filters["urlquote"] = partial(quote, safe="")
 # Make the macros global, because a page part that is rendered alone cannot import them.
 _PARTS: Final = vars(TEMPLATES.get_template("parts.html").module)

@@ -27,6 +27,7 @@ from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawin
 from waybook.app.queries.timeline import Axis, spans_of, time_spent
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
+from waybook.core.actions import Kind, action
 from waybook.core.durations import format_duration
 from waybook.core.shown import LOOKS, Shown, shown
 from waybook.core.usage import to_dollars
@@ -66,9 +67,9 @@ async def plan_page(page: PageRequest) -> Response:
     path, refused = f"/plans/{page.path('plan_id')}", None
     if page.is_post:
         fields = (await page.form()).fields
-        retries = [{"action": "retry_step", "stepId": step} for step in fields.getlist("step")]
-        arguments = modification_arguments(page.path("plan_id"), fields, *retries)
-        answer = await page.call_tool("modify_plan", arguments)
+        steps = map(str, fields.getlist("step"))
+        tool, arguments = action(Kind.PLAN, "retry").call(page.path("plan_id"), *steps)
+        answer = await page.call_tool(tool, {**arguments, **seen_revision(fields)})
         if not answer.is_error:
             return redirect(f"{path}?done=retry")
         refused = refused_form(answer, "retry_step", fields)
@@ -256,13 +257,17 @@ def field_text(fields: FormData, name: str) -> str:
 def modification_arguments(
     plan_id: str, fields: FormData, *modifications: Mapping[str, object]
 ) -> dict[str, object]:
-    revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [*modifications]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
+    return {**args, **seen_revision(fields)}
+
+
+def seen_revision(fields: FormData) -> dict[str, object]:
+    """Return the argument with the revision of the plan that the form was made from."""
+    revision = field_text(fields, "revision")
     # A form without a revision is refused, because no plan has the revision -1.
-    args["expectedRevision"] = int(revision) if is_number(revision) else -1
-    return args
+    return {"expectedRevision": int(revision) if is_number(revision) else -1}
 
 
 def moved(ids: Sequence[str], place: int, *, up: bool) -> list[str]:

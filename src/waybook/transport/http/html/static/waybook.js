@@ -53,10 +53,15 @@
     if (event.target.closest("input,textarea,select,dialog,[contenteditable]")) return;
     const place = Date.now() - waits < 1500 && GO[key], filter = find("[data-filter]");
     waits = key === "g" ? Date.now() : 0;
+    // The action of the row with the focus, or else of the page. A button waits for Enter.
+    const keyed = `[aria-keyshortcuts="${CSS.escape(key)}"]`;
+    const act = doc.activeElement.closest("li,tr")?.querySelector(keyed) || find(keyed + ":not(li *,tr *)");
+    if (act) act.closest("details")?.setAttribute("open", "");
     if (place) location.href = place;
     else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
     else if (key === "/" && filter) filter.focus();
     else if (key === "?") find("#keys").showModal();
+    else if (act) act.matches("a") ? act.click() : act.focus();
     else return;
     event.preventDefault();
   });
