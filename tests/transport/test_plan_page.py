@@ -384,13 +384,16 @@ async def test_step_page_shows_the_reason_an_action_is_unavailable(
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
     page = visible_text(await step_page(browser, plan, 1))
-    assert "Remove : step 1 is completed: only a pending step can be removed" in page
-    assert "Mark as failed : step 1 is completed: only a pending or running step" in page
-    assert "Retry : step 1 is completed: only a failed or running step" in page
-    assert "Move up : it is the first step" in page
+    for action, reason in (
+        ("Remove", "step 1 is completed: only a pending step can be removed"),
+        ("Mark as failed", "step 1 is completed: only a pending or running step"),
+        ("Retry", "step 1 is completed: only a failed or running step"),
+        ("Move up", "it is the first step"),
+    ):
+        assert f"{action} is not possible: {reason}" in page
     page = visible_text(await step_page(browser, plan, 2))
-    assert "Move down : it is the last step" in page
-    assert "Remove :" not in page
+    assert "Move down is not possible: it is the last step" in page
+    assert "Remove is not possible" not in page
     await agent.work_through(plan)
     assert "The plan is closed and cannot be changed." in visible_text(
         await step_page(browser, plan, 2)

@@ -49,7 +49,7 @@ async def test_outputs_page_lists_latest_version_and_plan_page_every_version(
     theirs = await make_finished_plan(world.other_org, "Theirs")
     await make_output(world.other_org, theirs, title="Not ours")
     page = await browser.get("/outputs")
-    assert page.text.count(">Answer</a>") == 1
+    assert page.text.count("<b>Answer</b></a>") == 1
     assert "Not ours" not in page.text
     of_plan = await browser.get(f"/plans/{plan['planId']}/outputs")
     assert of_plan.text.count(">Answer</a>") == 2
@@ -68,7 +68,7 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
     further = re.search(r'rel="next" href="([^"]+)"', first.text)
     assert further is not None
     second = await browser.get(further[1])
-    seen = re.findall(r">(Part \d\d)</a>", first.text + second.text)
+    seen = re.findall(r"<b>(Part \d\d)</b></a>", first.text + second.text)
     assert sorted(seen) == [f"Part {number:02}" for number in range(27)]
     assert 'rel="next"' not in second.text
 
@@ -93,9 +93,9 @@ async def test_output_page_escapes_content_and_links_back(
     assert shown in page.text
     assert "<script>" not in page.text
     assert 'class="top"' in page.text
-    crumbs = page.text.partition('crumbs">')[2].partition("</p>")[0]
+    crumbs = page.text.partition('class="crumbs row">')[2].partition("</div>")[0]
     plan_id = plan["planId"]
-    assert re.findall(r'href="([^"]+)"', crumbs) == [
+    assert re.findall(r'<a[^>]* href="([^"]+)"', crumbs) == [
         "/outputs",
         f"/plans/{plan_id}",
         f"/plans/{plan_id}/outputs",
@@ -286,10 +286,10 @@ async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     ]
     assert (counted["tools"][0].p50, round(counted["tools"][0].p95, 2)) == (50.5, 95.05)
     assert [(row.tool, row.code) for row in counted["errors"]] == [("get_next_step", "NOT_FOUND")]
-    assert "101 calls, 1 failed" in main_text(await browser.get("/calls?window=1h"))
+    assert "Calls 101 Failed 1" in main_text(await browser.get("/calls?window=1h"))
     world.clock.advance(hours=2)
-    assert "0 calls" in main_text(await browser.get("/calls?window=1h"))
-    assert "101 calls" in main_text(await browser.get("/calls?window=nonsense"))
+    assert "Calls 0" in main_text(await browser.get("/calls?window=1h"))
+    assert "Calls 101" in main_text(await browser.get("/calls?window=nonsense"))
 
 
 # Tests of the health page.

@@ -21,9 +21,7 @@ async def search(browser: Browser, text: str, **more: str) -> str:
 
 def section(html: str, kind: str) -> str:
     """Return the section with the hits of this kind as HTML, or an empty text."""
-    match = re.search(
-        rf'<section class="card hits" aria-labelledby="g-{kind}">.*?</section>', html, re.DOTALL
-    )
+    match = re.search(rf'<section aria-labelledby="g-{kind}">.*?</section>', html, re.DOTALL)
     return match[0] if match else ""
 
 
@@ -36,7 +34,7 @@ async def test_search_finds_sentence_inside_a_long_result(browser: Browser, worl
     step = f"/plans/{plan['planId']}/steps/{taken['stepId']}#result"
     assert f'href="{step}"' in html
     assert "<mark>moraine</mark> <mark>dam</mark>" in html
-    assert visible_text(html).endswith("spring flood . After.")
+    assert "spring flood . After." in visible_text(html)
     assert "Survey the lake Floods" in visible_text(html)
     assert (await browser.get(step)).status_code == 200
 

@@ -211,6 +211,8 @@ class PlanDetail:
     page: int | None = None
     #: Status of the listed steps. None lists all steps.
     only: Shown | None = None
+    #: Text in the name of the step around which the map is drawn.
+    find: str = ""
 
     @cached_property
     def progress(self) -> Progress:
@@ -279,12 +281,20 @@ class PlanDetail:
         return Facts(Kind.STEP, self.states[step.id], within=self.shown)
 
     @cached_property
+    def focus(self) -> Step | None:
+        """Return the step in the middle of the map: the one looked for, or the current step."""
+        text = self.find.strip().lower()
+        names = ((step, f"{step.order} {step.title or ''}".lower()) for step in self.plan.steps)
+        found = next((step for step, name in names if text and text in name), None)
+        return found or focus_step(self.plan)
+
+    @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw. In a large plan, these are the steps near the current step.
+        """Return the steps to draw. In a large plan, these are the steps near `focus`.
 
         They change only with every `MAP_STRIDE` steps, because a page then gets the whole map.
         """
-        lane, step = plan_lane(self.plan), focus_step(self.plan)
+        lane, step = plan_lane(self.plan), self.focus
         if step is None or not exceeds(lane, MAX_MAP_BOXES):
             return lane
         stride = (step.order - 1) // MAP_STRIDE * MAP_STRIDE

@@ -35,7 +35,7 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.core.actions import Kind, action, offered
-from waybook.core.shown import ENDED, Shown, shown
+from waybook.core.shown import ENDED, TO_DO, Shown, shown
 from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
@@ -193,7 +193,8 @@ async def plan_list(page: PageRequest) -> Response:
 
 
 def _need(plan: PlanSummary) -> int:
-    return _NEED.index(plan.shown) if plan.shown in _NEED else len(_NEED)
+    state = Shown.STALLED if plan.progress.failed and plan.shown in TO_DO else plan.shown
+    return _NEED.index(state) if state in _NEED else len(_NEED)
 
 
 def mcp_url(request: Request) -> str:

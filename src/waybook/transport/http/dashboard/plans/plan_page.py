@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias
@@ -19,7 +20,6 @@ from waybook.app.queries.plans.plan import (
     PlanDetail,
     PlanInclude,
     StepStatusChange,
-    focus_step,
     page_of,
     read_plan_detail,
 )
@@ -81,6 +81,7 @@ async def plan_page(page: PageRequest) -> Response:
     detail = await read_plan_detail(
         ctx, page.path("plan_id"), PlanInclude.PAGE, page=page.number("page"), only=only
     )
+    detail = replace(detail, find=page.query("find") or "")
     review = detail.review_record
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
     content = plan_content(detail, await page.picture(_map_job(detail)), evidence)
@@ -93,8 +94,7 @@ def plan_content(
 ) -> dict[str, Any]:
     """Return the template values of a plan page, except the values that every page has."""
     plan, review = detail.plan, detail.review_record
-    step = focus_step(plan)
-    center = box_of(detail.lane, step.id) if step else None
+    center = box_of(detail.lane, detail.focus.id) if detail.focus else None
     return {
         "detail": detail,
         "plan": plan,

@@ -207,12 +207,13 @@ _MAX_PARAMETER_LENGTH: Final = 400
 
 
 def run_map(
-    detail: RunDetail, parameter: str | None, near: str | None = None
+    detail: RunDetail, parameter: str | None, near: str | None = None, found: str = ""
 ) -> tuple[DrawingJob, View]:
     """Return the drawing of the stages, and the other template values of the map.
 
     `parameter` has the numbers of the expanded stages, such as "1.3". `near` has the numbers of the
-    stage and step around which a large stage is drawn, such as "1.45".
+    stage and step around which a large stage is drawn, such as "1.45", and `found` those of the
+    step that a person looks for.
     """
     run_id, order = detail.run.id, detail.compiled_dag.order
     expanded = _current_stages(detail)
@@ -231,13 +232,14 @@ def run_map(
         focus = min(
             (s.key for s in lane.steps), key=lambda key: _URGENCY.get(statuses.get(key, ""), 3)
         )
+        places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
+        focus = places.get(found, focus)
         drawn = lane
         if exceeds(lane, _MAX_BOXES):
-            places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
-            key = places.get(near or "", focus)
+            key = places.get(found or near or "", focus)
             drawn = steps_around(lane, key, _MAX_BOXES)
             # If all drawn steps are completed, draw the part around the most urgent step instead.
-            if all(statuses.get(step.key) == "completed" for step in drawn.steps):
+            if not found and all(statuses.get(step.key) == "completed" for step in drawn.steps):
                 key, drawn = focus, steps_around(lane, focus, _MAX_BOXES)
             drawn_near = drawn_near or next(place for place in places if places[place] == key)
         omitted += len(lane.steps) - len(drawn.steps)
@@ -263,6 +265,17 @@ def run_map(
         "omitted": omitted,
     }
     return DrawingJob(shown, width=MAP_WIDTH, links=links, live=True), view
+
+
+def find_step(detail: RunDetail, text: str) -> str:
+    """Return the place of the first step whose name contains the text, such as "1.45", or ""."""
+    wanted = text.strip().lower()
+    for stage, slug in enumerate(detail.compiled_dag.order, 1):
+        graph = detail.compiled_dag.graphs[slug]
+        for n, key in enumerate(graph.order, 1):
+            if wanted and wanted in f"{key} {graph.steps[key].name or ''}".lower():
+                return f"{stage}.{n}"
+    return ""
 
 
 def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
@@ -347,7 +360,7 @@ async def retry_or_regenerate(page: PageRequest) -> Response:
 
 async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
     params = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
-    params |= {"map": page.query("map"), "near": page.query("near")}
+    params |= {"map": page.query("map"), "near": page.query("near"), "find": page.query("find")}
     view, measure = page.query("view"), page.query("by")
     view = "map" if params["map"] else view if view in _VIEWS else _VIEWS[0]
     measure = measure if measure in _MEASURES else _MEASURES[0]
@@ -359,9 +372,11 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
     detail = await read_run_detail(await page.context(), page.path("run_id"), include)
     shown: dict[str, Any] = {}
     if view == "map":
-        job, drawn = run_map(detail, params["map"], params["near"])
+        found = find_step(detail, params["find"] or "")
+        stage = params["map"] or found.partition(".")[0] or None
+        job, drawn = run_map(detail, stage, params["near"], found)
         svg = Markup(mark_drawing(await page.picture(job)))  # noqa: S704
-        shown = {"map": drawn, "map_svg": svg}
+        shown = {"map": drawn, "map_svg": svg, "found": found}
         params |= {"map": drawn["parameter"], "near": drawn["near"]}
     elif view == "grid":
         cost = layout_cost(detail.compiled_dag.dag)

@@ -121,7 +121,8 @@ async def jobs_page(page: PageRequest) -> Response:
         listed=listed,
         timeline=run_timeline(detail),
         filters=filters,
-        states=tuple(JOB_STATES),
+        states=dict.fromkeys(("all", *JOB_STATES)),
+        url_with=lambda **changed: page.url_with(page=None, **changed),
         models=sorted({model for stage in stages for model in stage.models}),
         page_url=lambda number: page.url_with(page=number),
     )

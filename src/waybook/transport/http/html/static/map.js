@@ -1,3 +1,5 @@
+// Pages of plans and runs: the map, and the panel beside a list.
+
 // Zoom, pan, fit and minimap of a map. Without this script the map scrolls.
 "use strict";
 (() => {
@@ -145,4 +147,29 @@
   for (const change of ["htmx:afterSwap", "htmx:afterProcessNode"])
     addEventListener(change, () => start(find()));
   start(find());
+})();
+
+// Scroll a map that is larger than its window to the current step.
+for (const map of document.querySelectorAll(".map[data-centre]")) {
+  const box = map.querySelector(`[data-step="${map.dataset.centre}"]`)?.getBoundingClientRect();
+  const seen = map.getBoundingClientRect();
+  if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
+}
+
+// Panel with a part of another page: it gets the focus, and gives it back when it is closed.
+(() => {
+  let opener;
+  const panel = () => document.querySelector("#panel:not(:empty)");
+  const close = () => {
+    panel()?.replaceChildren();
+    opener?.focus();
+  };
+  addEventListener("htmx:afterSwap", ({ detail }) => {
+    if (detail.target.id != "panel") return;
+    opener = detail.requestConfig.elt;
+    detail.target.scrollTop = 0;
+    detail.target.querySelector("h1")?.focus();
+  });
+  addEventListener("click", ({ target }) => target.closest?.("[data-close]") && close());
+  addEventListener("keydown", ({ key }) => key == "Escape" && panel() && close());
 })();

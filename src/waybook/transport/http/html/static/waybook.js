@@ -66,13 +66,6 @@
     event.preventDefault();
   });
 })();
-// Scroll a map that is larger than its window to the current step.
-for (const map of document.querySelectorAll(".map[data-centre]")) {
-  const box = map.querySelector(`[data-step="${map.dataset.centre}"]`)?.getBoundingClientRect();
-  const seen = map.getBoundingClientRect();
-  if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
-}
-
 // Live updates: fetch the elements again whose topics (such as `inbox`) have changed.
 (() => {
   const mark = document.getElementById("live"), changed = new Set(), shared = self.SharedWorker;
@@ -201,12 +194,12 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     : s < HOUR ? whole(s, MINUTE) + " min ago" : s < DAY ? whole(s, HOUR) + " h ago"
     : s < 2 * DAY ? "yesterday" : whole(s, DAY) + " days ago";
   // The server sends ages, so that a wrong clock of the browser does not matter.
-  const local = (at, style) => at.toLocaleString(undefined, style);
   const STYLES = {minute: {dateStyle: "medium", timeStyle: "short"}, day: {dateStyle: "medium"}, time: {timeStyle: "short"}};
+  const local = (tag, kind) => new Date(tag.dateTime).toLocaleString([], STYLES[kind]);
   const tick = () => {
     if (document.hidden) return;
     for (const tag of document.querySelectorAll("time[data-local]")) {
-      tag.textContent = local(new Date(tag.dateTime), STYLES[tag.dataset.local]);
+      tag.textContent = local(tag, tag.dataset.local);
       tag.removeAttribute("data-local");
     }
     for (const tag of document.querySelectorAll("time[data-age]")) {
@@ -218,13 +211,13 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   };
   tick();
   setInterval(tick, 1000);
-  addEventListener("htmx:afterSettle", tick);
   document.addEventListener("visibilitychange", tick);
   addEventListener("mouseover", ({ target }) => {
     const tag = target.closest?.("time[data-age]");
-    if (tag && !tag.title.includes("(")) tag.title = `${local(new Date(tag.dateTime), STYLES.minute)} (${tag.title})`;
+    if (tag && !tag.title.includes("(")) tag.title = `${local(tag, "minute")} (${tag.title})`;
   });
   addEventListener("htmx:afterSettle", () => {
+    tick();
     const waiting = document.getElementById("waiting")?.textContent.trim();
     document.title = (waiting ? `(${waiting}) ` : "") + document.title.replace(/^\(\d+\) /, "");
   });
