@@ -48,19 +48,19 @@
   });
   doc.addEventListener("keydown", event => {
     const key = event.key;
-    if (key === "k" && (event.ctrlKey || event.metaKey)) palette(event);
+    if (key == "k" && (event.ctrlKey || event.metaKey)) palette(event);
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest("input,textarea,select,dialog,[contenteditable]")) return;
     const place = Date.now() - waits < 1500 && GO[key], filter = find("[data-filter]");
-    waits = key === "g" ? Date.now() : 0;
+    waits = key == "g" ? Date.now() : 0;
     // The action of the row with the focus, or else of the page. A button waits for Enter.
     const keyed = `[aria-keyshortcuts="${CSS.escape(key)}"]`;
     const act = doc.activeElement.closest("li,tr")?.querySelector(keyed) || find(keyed + ":not(li *,tr *)");
-    if (act) act.closest("details")?.setAttribute("open", "");
+    act?.closest("details")?.setAttribute("open", "");
     if (place) location.href = place;
-    else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
-    else if (key === "/" && filter) filter.focus();
-    else if (key === "?") find("#keys").showModal();
+    else if (key == "j" || key == "k") move(key == "j" ? 1 : -1);
+    else if (key == "/" && filter) filter.focus();
+    else if (key == "?") find("#keys").showModal();
     else if (act) act.matches("a") ? act.click() : act.focus();
     else return;
     event.preventDefault();
@@ -204,7 +204,7 @@
     }
     for (const tag of document.querySelectorAll("time[data-age]")) {
       if (!since.has(tag)) since.set(tag, Date.now() - 1000 * tag.dataset.age);
-      const seconds = Math.max(0, whole(Date.now() - since.get(tag), 1000));
+      const seconds = whole(Date.now() - since.get(tag), 1000);
       const text = "elapsed" in tag.dataset ? elapsed(seconds) : age(seconds);
       if (tag.textContent != text) tag.textContent = text;
     }
