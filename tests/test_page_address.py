@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.data_directory import ControlDirectory
 from waybook.page_address import (
     PageClaim,
     can_serve_pages,

@@ -15,7 +15,7 @@ from uuid import UUID
 from embedded_postgres.processes import eventually
 from faults.cluster import HOST, free_ports
 from fleet.servers import is_ready
-from waybook.accounts.manage import NewUser
+from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
 from waybook.bootstrap import start_application

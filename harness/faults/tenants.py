@@ -9,7 +9,7 @@ from typing import Final
 
 from faults.cluster import Cluster
 from faults.history import Body
-from waybook.accounts.manage import NewUser
+from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
 from waybook.app.tools.runs.workflows import AddDag, add_dag

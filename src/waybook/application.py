@@ -16,7 +16,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from waybook.accounts.model import LOCAL_ORG, validate_slug
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
 from waybook.app.request.services import Services

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.connection import write_private
-from waybook.embedded_postgres.data_directory import create_control_directory
-from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.data_directory import ControlDirectory, create_control_directory
 from waybook.settings import Settings
 
 #: Maximum seconds that `waybook serve` waits for a stdio process to stop serving the dashboard.

@@ -8,9 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.accounts import manage
-from waybook.accounts.manage import NewUser
-from waybook.accounts.model import Org, User, row_of
+from waybook.accounts.model import (
+    NewUser,
+    Org,
+    User,
+    add_token,
+    add_user,
+    change_org,
+    change_scopes,
+    disable_user,
+    enable_user,
+    record_org,
+    revoke_token,
+    row_of,
+)
 from waybook.app.accounts import authentication
 from waybook.app.request import definition_cache
 from waybook.core.changes import Entry, Event, replay
@@ -41,7 +52,7 @@ def make_moment(principal: str = "token:1") -> DecisionContext:
 
 
 def make_user(*scopes: Scope) -> User:
-    return manage.add_user(NewUser(name="ann", scopes=scopes or (Scope.ADMIN,)), make_moment())[0]
+    return add_user(NewUser(name="ann", scopes=scopes or (Scope.ADMIN,)), make_moment())[0]
 
 
 def make_token(
@@ -57,11 +68,11 @@ def test_add_token_with_more_scopes_than_the_user_raises_forbidden(
 ) -> None:
     user, new = make_user(*may), make_token(*requested)
     if expand_scopes(requested) <= expand_scopes(may):
-        token, _ = manage.add_token(user, make_moment(), **new)
+        token, _ = add_token(user, make_moment(), **new)
         assert set(token.scopes) == set(requested)
     else:
         with pytest.raises(Forbidden) as refused:
-            manage.add_token(user, make_moment(), **new)
+            add_token(user, make_moment(), **new)
         assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
 
 
@@ -75,28 +86,28 @@ def test_add_token_rejects_missing_scopes_bad_label_and_bad_lifetime() -> None:
         make_token(Scope.REVIEW, lasts=timedelta(0)),
     ):
         with pytest.raises(InvalidInput):
-            manage.add_token(user, make_moment(), **new)
+            add_token(user, make_moment(), **new)
 
 
 def test_add_token_for_disabled_user_raises_invalid_transition() -> None:
-    disabled, _ = manage.disable_user(make_user(), make_moment())
+    disabled, _ = disable_user(make_user(), make_moment())
     with pytest.raises(InvalidTransition):
-        manage.add_token(disabled, make_moment(), **make_token(Scope.REVIEW))
+        add_token(disabled, make_moment(), **make_token(Scope.REVIEW))
 
 
 def test_revoking_token_or_disabling_user_twice_raises_invalid_transition() -> None:
     user, moment = make_user(), make_moment()
-    token, _ = manage.add_token(user, moment, **make_token(Scope.REVIEW))
-    revoked, _ = manage.revoke_token(token, moment)
-    disabled, _ = manage.disable_user(user, moment)
+    token, _ = add_token(user, moment, **make_token(Scope.REVIEW))
+    revoked, _ = revoke_token(token, moment)
+    disabled, _ = disable_user(user, moment)
     with pytest.raises(InvalidTransition):
-        manage.revoke_token(revoked, moment)
+        revoke_token(revoked, moment)
     with pytest.raises(InvalidTransition):
-        manage.disable_user(disabled, moment)
+        disable_user(disabled, moment)
     with pytest.raises(InvalidTransition):
-        manage.enable_user(user, moment)
-    assert manage.enable_user(disabled, moment)[0] == user
-    assert manage.change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
+        enable_user(user, moment)
+    assert enable_user(disabled, moment)[0] == user
+    assert change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
 
 
 @given(SCOPES, SCOPES)
@@ -104,7 +115,7 @@ def test_change_scopes_replaces_scopes_of_user_with_requested_scopes(
     old: tuple[Scope, ...], new: tuple[Scope, ...]
 ) -> None:
     user = make_user(*old)
-    changed, entry = manage.change_scopes(user, new, make_moment())
+    changed, entry = change_scopes(user, new, make_moment())
     assert changed == user._replace(scopes=tuple(scope for scope in Scope if scope in new))
     assert (entry is None) == (set(old) == set(new))
     if entry is not None:
@@ -114,20 +125,18 @@ def test_change_scopes_replaces_scopes_of_user_with_requested_scopes(
 
 def test_change_scopes_without_any_scope_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput):
-        manage.change_scopes(make_user(), (), make_moment())
+        change_scopes(make_user(), (), make_moment())
 
 
 def test_replay_of_org_audit_entries_rebuilds_org_users_and_tokens() -> None:
     moment = make_moment()
-    recorded = manage.record_org(ORG, moment)
-    org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
-    user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
-    token, issued = manage.add_token(
-        user, moment, **make_token(Scope.PLAN_READ, lasts=timedelta(1))
-    )
-    limited, less = manage.change_scopes(user, (Scope.PLAN_READ,), moment)
-    disabled, shut = manage.disable_user(limited, moment)
-    revoked, ended = manage.revoke_token(token, moment)
+    recorded = record_org(ORG, moment)
+    org, changed = change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
+    user, added = add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
+    token, issued = add_token(user, moment, **make_token(Scope.PLAN_READ, lasts=timedelta(1)))
+    limited, less = change_scopes(user, (Scope.PLAN_READ,), moment)
+    disabled, shut = disable_user(limited, moment)
+    revoked, ended = revoke_token(token, moment)
     assert isinstance(changed, Entry)
     assert isinstance(less, Entry)
     entries = (recorded, changed, added, issued, less, shut, ended)
@@ -156,5 +165,5 @@ def test_replay_of_org_audit_entries_rebuilds_org_users_and_tokens() -> None:
 )
 def test_add_user_with_reserved_name_raises_invalid_input(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        manage.add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), make_moment())
+        add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), make_moment())
     assert refusal.value.details == {"argument": "name"}

@@ -9,8 +9,7 @@ import pytest
 from auth_env import at
 from org_env import OrgEnv
 from sign_in_env import Team, make_team, slug_of
-from waybook.accounts.manage import NewUser
-from waybook.accounts.model import User
+from waybook.accounts.model import NewUser, User
 from waybook.app.accounts.authentication import authenticate_bearer, find_or_create_member
 from waybook.app.accounts.members import add_user, disable_user
 from waybook.app.request.caller import Caller

@@ -8,8 +8,9 @@ from psycopg import connect
 
 from org_env import OrgEnv
 from waybook.app.operations import diagnostics
-from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
+    CheckResult,
+    CheckState,
     check_machine,
     check_server,
     try_everything,

@@ -23,7 +23,7 @@ from waybook.app.request.layout_worker import (
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import Drawing
 from waybook.errors import TooLarge
-from waybook.store.runs.rows import DefinitionRow
+from waybook.store.runs.load import DefinitionRow
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
 LARGE = MAX_INLINE_COST + 1

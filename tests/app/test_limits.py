@@ -15,7 +15,7 @@ from waybook.conditions.condition import MAX_SOURCE_LENGTH
 from waybook.core.json_check import MAX_BODY, MAX_DEPTH, check_json
 from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
-from waybook.store.driver.wire import WireSettings
+from waybook.store.driver.connection import WireSettings
 
 #: Limits, each with the value that the documentation states.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}

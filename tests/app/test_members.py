@@ -12,8 +12,8 @@ import pytest
 from auth_env import another_token, at, leaks, make_token
 from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
-from waybook.accounts.manage import NewUser
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.accounts.model import NewUser
+from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import (
     add_token,
     add_user,

@@ -22,14 +22,14 @@ from plan_modifications import LOOK, MODIFICATIONS, make_branch, modification
 from postgres_servers import ServerDatabase
 from rules_comparison import RulesComparison
 from waybook.app.request.locks import locking
-from waybook.app.request.locks.aggregates import LockedPlan
+from waybook.app.request.locks.locking import LockedPlan
 from waybook.core.changes import Change, replay
 from waybook.core.decision_context import Channel, DecisionContext
 from waybook.core.usage import Usage
 from waybook.plan import modify as rules
 from waybook.plan.copy import CopiedPlan, copy_plan
 from waybook.plan.create import NewPlan, create
-from waybook.plan.draft import Decision
+from waybook.plan.draft import Decision, detect_stall, is_new_session, resume_session
 from waybook.plan.model import (
     BranchAction,
     DecisionKind,
@@ -46,7 +46,6 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import detect_stall, is_new_session, resume_session
 from waybook.plan.submit import Submission, submit
 from waybook.store.driver import queries
 from waybook.store.driver.connection import Results

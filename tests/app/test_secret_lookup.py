@@ -12,11 +12,13 @@ from foreign_records import make_snapshot_link
 from org_env import OrgEnv
 from sign_in_env import make_team
 from waybook.app.accounts.authentication import (
+    LinkKind,
     authenticate_session,
+    authenticate_token,
+    find_link,
     start_by_issuer,
     start_by_token,
 )
-from waybook.app.accounts.lookup import LinkKind, authenticate_token, find_link
 from waybook.core.decision_context import Channel
 from waybook.core.org_codes import org_in, with_org, without_org
 from waybook.errors import Unauthenticated

@@ -26,8 +26,8 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from sample_migrations import SAMPLE, bundle
 from waybook.app.operations.anchors import check_anchor
-from waybook.app.operations.backup import back_up as back_up_to
 from waybook.app.operations.erasure import erase_org
+from waybook.app.operations.private_file import back_up as back_up_to
 from waybook.app.operations.private_file import private_file
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, Misconfigured, Refused

@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from cli.terminal import Terminal
 from tools.package.start_test import commands
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.request.caller import Caller
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession

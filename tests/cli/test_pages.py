@@ -22,7 +22,7 @@ from cli.stdio_client import (
 from cli.terminal import Terminal
 from embedded_postgres.processes import eventually
 from patience import PATIENCE_SECONDS
-from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.data_directory import ControlDirectory
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.page_address import PageRecord, find_page_server
 from waybook.settings import Settings

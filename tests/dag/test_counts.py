@@ -14,7 +14,7 @@ from dag_builders import (
 )
 from dag_dialectic import dialectic
 from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
-from waybook.dag.expansion.counts import StageCounts, documents_expected, expected_counts
+from waybook.dag.expansion.inputs import StageCounts, documents_expected, expected_counts
 from waybook.dag.expansion.units import Origins, ProducedDocument, entry_origins, fans_out
 from waybook.dag.graph import primary_source
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy

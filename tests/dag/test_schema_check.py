@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from any_json import any_json
 from dag_builders import dags
+from waybook.dag.definitions.checks import MAX_ERRORS, compile_check
 from waybook.dag.definitions.definition import definition_schema, write_definition
-from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from dag_builders import make_chain, make_plan_step, make_stage, make_step, models, recipes
 from dag_runs import StageRun, make_stage_run, origins_of
-from waybook.dag.expansion.counts import expected_counts
+from waybook.dag.expansion.inputs import expected_counts
 from waybook.dag.expansion.units import NO_MODEL, ProducedDocument, Unit, entry_origins
 from waybook.dag.model import Recipe, Stage, Strategy
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from embedded_postgres.processes import eventually, keepers
-from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
+from waybook.embedded_postgres.data_directory import ControlDirectory, ServerDirectory
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def postmasters(cluster: Path) -> list[int]:
 
 
 def keepers(data_dir: Path) -> list[int]:
-    words = (b"waybook.embedded_postgres.keeper", os.fsencode(data_dir))
+    words = (b"waybook.embedded_postgres.cluster", os.fsencode(data_dir))
     return [pid for pid in _processes() if all(word in _command(pid) for word in words)]
 
 

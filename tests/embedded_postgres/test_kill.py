@@ -22,8 +22,9 @@ from embedded_postgres.processes import (
     postmasters,
     start_client,
 )
-from waybook.embedded_postgres.keeper import EPHEMERAL
-from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory
+from waybook.embedded_postgres.cluster import EPHEMERAL
+from waybook.embedded_postgres.connection import SOCKET_NAME
+from waybook.embedded_postgres.data_directory import ControlDirectory
 from waybook.embedded_postgres.locks import is_held
 from waybook.embedded_postgres.supervisor import attach
 
@@ -212,7 +213,7 @@ def test_database_starts_after_supervisor_was_killed_while_starting(
 def test_second_keeper_of_a_database_ends_without_an_error(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as attachment:
         receiver, sender = os.pipe()
-        words = ["-m", "waybook.embedded_postgres.keeper", str(used), EPHEMERAL, "0", str(sender)]
+        words = ["-m", "waybook.embedded_postgres.cluster", str(used), EPHEMERAL, "0", str(sender)]
         subprocess.run([sys.executable, *words], pass_fds=[sender], check=True)
         os.close(sender)
         with os.fdopen(receiver) as reports:

@@ -17,8 +17,13 @@ from embedded_postgres.data_directories import (
 )
 from embedded_postgres.processes import eventually, keepers, kill, open_client, postmasters
 from missing_programs import ROOT
-from waybook.embedded_postgres.data_directory import ORPHAN_SECONDS, claim, remove_orphans
-from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
+from waybook.embedded_postgres.data_directory import (
+    ORPHAN_SECONDS,
+    ControlDirectory,
+    ServerDirectory,
+    claim,
+    remove_orphans,
+)
 
 LATER = ORPHAN_SECONDS + 60
 #: Id of an operating-system user without processes.

@@ -21,8 +21,13 @@ from embedded_postgres.data_directories import (
 )
 from embedded_postgres.processes import Surroundings, open_client, postmasters
 from missing_programs import ROOT
-from waybook.embedded_postgres.data_directory import server_account, shared_base
-from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, socket_directory
+from waybook.embedded_postgres.data_directory import (
+    ControlDirectory,
+    ServerDirectory,
+    server_account,
+    shared_base,
+    socket_directory,
+)
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured
 
@@ -211,7 +216,7 @@ def link(source: str, target: str) -> None:
 
 
 def make_interpreter_for(uid: int) -> str:
-    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.embedded_postgres.keeper"
+    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.embedded_postgres.cluster"
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = [python, "-c", check, str(source())]
         try:

@@ -12,8 +12,14 @@ import pytest
 
 from embedded_postgres.data_directories import server_home
 from embedded_postgres.processes import eventually, keepers, postmasters, start_client
-from waybook.embedded_postgres.data_directory import server_account
-from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory, open_log, rotate, tail
+from waybook.embedded_postgres.connection import SOCKET_NAME
+from waybook.embedded_postgres.data_directory import (
+    ControlDirectory,
+    open_log,
+    rotate,
+    server_account,
+    tail,
+)
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured, Unavailable
 

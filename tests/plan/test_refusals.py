@@ -4,12 +4,11 @@ import pytest
 
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.errors import PlanTerminal
-from waybook.plan.draft import require_open, status_call
+from waybook.plan.draft import detect_stall, require_open, resume_session, status_call
 from waybook.plan.model import DecisionKind, Plan, PlanStatus, StepStatus
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import detect_stall, resume_session
 
 CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]
 MUTATIONS: list[Callable[[Plan], object]] = [

@@ -8,10 +8,9 @@ from plan_builders import (
     make_plan,
     make_step,
 )
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Draft, is_new_session, register_session, resume_session
 from waybook.plan.model import PlanStatus
 from waybook.plan.next_step import StepReady, next_step
-from waybook.plan.settle import is_new_session, register_session, resume_session
 
 
 def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:

@@ -1,9 +1,8 @@
 import pytest
 
 from plan_builders import make_context, make_plan, make_step
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Draft, settle, transition_path
 from waybook.plan.model import PLAN_MOVES, PlanStatus, StepStatus
-from waybook.plan.settle import settle, transition_path
 
 S = StepStatus
 P = PlanStatus

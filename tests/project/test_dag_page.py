@@ -9,7 +9,7 @@ import yaml
 from project.repository import code_blocks, read
 from waybook.conditions.condition import compile_condition
 from waybook.dag.definitions.definition import read_definition, read_graphs
-from waybook.dag.expansion.counts import Count
+from waybook.dag.expansion.inputs import Count
 from waybook.dag.model import Strategy
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.templates.engine import MAX_TEMPLATE_LENGTH

@@ -10,8 +10,7 @@ from run_row_store import RunRowStore, changes_of
 from waybook.core.changes import differences, replay
 from waybook.dag.model import JobStatus, Strategy
 from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages
-from waybook.run.draft import RunDecision
-from waybook.run.model import Run, StageRun
+from waybook.run.model import Run, RunDecision, StageRun
 
 TRANSITIONS = [("first", "left"), ("first", "right"), ("left", "last"), ("right", "last")]
 

@@ -10,7 +10,7 @@ from run_env import RunEnv, make_run, make_stage_run
 from run_row_store import changes_of
 from waybook.core.changes import Change, Entity, Event, text_hash
 from waybook.dag.model import JobStatus
-from waybook.run.draft import MAX_CHANGES_PER_ENTRY, RunDraft
+from waybook.run.model import MAX_CHANGES_PER_ENTRY, RunDraft
 
 
 def make_world() -> RunEnv:

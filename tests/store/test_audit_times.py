@@ -11,7 +11,7 @@ from auth_env import at
 from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.accounts.manage import NewUser
+from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import add_user
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.core.decision_context import Scope

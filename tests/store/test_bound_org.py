@@ -12,9 +12,8 @@ import pytest
 
 from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
-from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.connection import DbConnection, Message, Results, StaleCache
 from waybook.store.driver.queries import Query, Statement
-from waybook.store.driver.wire import StaleCache
 from waybook.store.plans.load import SQL
 
 #: Number of executions of each statement. PostgreSQL makes a new query plan for each of the first

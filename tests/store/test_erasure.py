@@ -23,8 +23,7 @@ from erasure_checks import (
 )
 from foreign_records import all_foreign_records
 from org_env import AgentClient, OrgEnv, check_audit, make_step
-from waybook.accounts.manage import NewUser
-from waybook.accounts.model import LOCAL_ORG
+from waybook.accounts.model import LOCAL_ORG, NewUser
 from waybook.app.accounts import members
 from waybook.app.operations.erasure import contexts_of_all_orgs, erase_org, erase_user
 from waybook.app.request.caller import Caller

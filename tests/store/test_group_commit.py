@@ -12,11 +12,10 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
-from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.connection import Message, Results, StaleCache
 from waybook.store.driver.database import Database
 from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 from waybook.store.driver.queries import Query
-from waybook.store.driver.wire import StaleCache
 
 #: Query for the id of the transaction, its org, and the parameter `text`.
 REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")

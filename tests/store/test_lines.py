@@ -11,10 +11,10 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
+from waybook.store.driver.connection import StaleCache
 from waybook.store.driver.database import Database, Transaction
 from waybook.store.driver.pool import MAX_QUEUED
 from waybook.store.driver.queries import Query
-from waybook.store.driver.wire import StaleCache
 
 ECHO = Query("echo", "select %(text)s::text")
 

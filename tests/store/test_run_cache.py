@@ -9,14 +9,13 @@ from waybook.core.decision_context import Holder
 from waybook.dag.expansion.units import ProducedDocument, Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import Busy
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run, StepRun
+from waybook.run.model import Job, Run, RunDecision, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.runs import cache
 from waybook.store.runs.cache import CachedRun, FreeJobs
 from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
-from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.load import RunBriefRow
 from waybook.store.runs.slots import RunCache, RunSlot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

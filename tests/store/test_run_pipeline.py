@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from waybook.errors import Unavailable
 from waybook.run.model import Run
 from waybook.store.audit import ChainHead
-from waybook.store.driver.connection import Message
+from waybook.store.driver.connection import DroppedDecision, KeyConflict, Message, StaleCache
 from waybook.store.driver.queries import raw_statement
-from waybook.store.driver.wire import DroppedDecision, KeyConflict, StaleCache
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentCache
+from waybook.store.runs.load import RunBriefRow
 from waybook.store.runs.pipeline import DecidedCall
-from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import RunSlot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

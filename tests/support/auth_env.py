@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from org_env import AgentClient, OrgEnv, make_application
 from postgres_servers import ServerDatabase
-from waybook.accounts.manage import NewUser
+from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import (
     DEFAULT_SCOPES,
     IssuedToken,

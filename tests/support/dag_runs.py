@@ -7,8 +7,7 @@ from graphlib import TopologicalSorter
 from hypothesis import strategies as st
 
 from dag_builders import dags, make_dag, models
-from waybook.dag.expansion.counts import StageCounts, expected_counts
-from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.inputs import Document, StageCounts, expected_counts
 from waybook.dag.expansion.units import (
     ItemOrigins,
     Lengths,

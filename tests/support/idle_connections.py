@@ -10,9 +10,8 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.pq import ExecStatus
 
-from waybook.store.driver.connection import DbConnection
+from waybook.store.driver.connection import LOCK_TIMEOUT, DbConnection
 from waybook.store.driver.pool import ConnectionPool, Org
-from waybook.store.driver.wire import LOCK_TIMEOUT
 
 #: Statements that reset all state of a database session except its prepared statements.
 RESET = b"reset all; reset role; unlisten *; select pg_advisory_unlock_all()"

@@ -27,9 +27,9 @@ from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
+from waybook.store.driver.connection import LOCK_TIMEOUT
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Query, new_uuid
-from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.parent_cache import ParentCache
 from waybook.store.plans import load
 from waybook.store.plans.cache import PlanCache

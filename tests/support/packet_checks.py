@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from org_env import AgentClient, Body
-from waybook.app.request.locks.aggregates import LockedPlan
+from waybook.app.request.locks.locking import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
 from waybook.core.changes import Entity, Event, as_json

@@ -13,7 +13,7 @@ from plan_builders import ANN, BOB, PAT, make_new_step
 from waybook.core.decision_context import DecisionContext, ReviewPolicy
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan
-from waybook.plan.draft import Decision
+from waybook.plan.draft import Decision, detect_stall
 from waybook.plan.model import (
     CLOSED_PLAN,
     TERMINAL_STEP,
@@ -42,7 +42,6 @@ from waybook.plan.modify import (
 from waybook.plan.next_step import next_step
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit
 
 #: Users who make the explored calls: two agents, and a person who may decide reviews.

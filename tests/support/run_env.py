@@ -17,9 +17,8 @@ from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage
 from waybook.dag.progress.report import Report
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job, regenerate, retry_failed
-from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, RunDecision, StageRun, StepRun
 from waybook.run.next_job import JobReady, NextJob, next_job
 from waybook.run.start import give_feedback, new_run, start_open_stage
 from waybook.run.submit import (

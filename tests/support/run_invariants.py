@@ -13,8 +13,7 @@ from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import evidence_of, overlay, valid_structure
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run, StepRun, step_id
+from waybook.run.model import Job, Run, RunDecision, StepRun, step_id
 from waybook.run.status import run_evidence
 
 J = JobStatus

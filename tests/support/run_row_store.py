@@ -15,8 +15,7 @@ from waybook.core.decision_context import Holder
 from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.report import AvailableDocument
-from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, RunDecision, StageRun, StepRun
 
 #: Time without a heartbeat after which another agent can claim a job.
 LEASE = timedelta(minutes=15)

@@ -22,9 +22,8 @@ from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, Stage
 from waybook.dag.progress.report import Report
 from waybook.errors import WaybookError
-from waybook.run.draft import RunDecision
 from waybook.run.failure import cancel_run, fail_job, regenerate, retry_failed
-from waybook.run.model import Job
+from waybook.run.model import Job, RunDecision
 from waybook.run.next_job import next_job
 from waybook.run.submit import Submission, SubmittedDocument, submit_job
 

@@ -14,13 +14,13 @@ from fake_endpoint import fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
 from run_documents import render_all
 from transport.page_client import FORM_TOKEN, send
-from waybook.app.accounts.lookup import revoke_action_links
+from waybook.app.accounts.authentication import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
 from waybook.app.queries.inbox import read_review
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import ReviewPolicy, Scope
-from waybook.notifications.delivery import ActionLinks
+from waybook.notifications.message import ActionLinks
 from webhook_env import KEY, TAKEN, WebhookEnv, make_review, make_webhook_env, verified
 
 HTML = {"accept": "text/html"}

@@ -16,7 +16,7 @@ from org_env import Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.messages import LEGACY
 from waybook.accounts.model import hash_token
-from waybook.app.accounts.lookup import TokenCache, authenticate_token
+from waybook.app.accounts.authentication import TokenCache, authenticate_token
 from waybook.app.accounts.members import (
     IssuedToken,
     change_scopes,

@@ -16,7 +16,7 @@ from mcp.client.extension import ClientExtension
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
 from transport.full_app import gateway_of
-from waybook.transport.mcp import elicitation
+from waybook.transport.mcp import tools
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -143,7 +143,7 @@ async def test_tool_reply_to_older_client_contains_decision_from_form(agent: Age
 async def test_answer_to_a_form_is_stored_even_after_the_tool_call_ended(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(tools, "MAX_FORM_WAIT_SECONDS", 0.0)
     person = Person(content={"decision": "approve", "feedback": ""})
     person.ready.clear()
     async with open_client(agent, person, "legacy", is_persistent=True) as client:
@@ -157,8 +157,8 @@ async def test_answer_to_a_form_is_stored_even_after_the_tool_call_ended(
 async def test_number_of_forms_open_in_an_older_client_is_limited(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(elicitation, "MAX_OPEN_FORMS", 1)
+    monkeypatch.setattr(tools, "MAX_FORM_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(tools, "MAX_OPEN_FORMS", 1)
     person = Person(content={"decision": "approve"})
     person.ready.clear()
     async with open_client(agent, person, "legacy", is_persistent=True) as client:

@@ -15,7 +15,7 @@ from auth_env import another_token, at, bearer, make_token, open_visitor, served
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
 from transport.page_client import FORM_TOKEN, Browser, visible_text
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope
 from waybook.transport.http.dashboard import live

@@ -9,7 +9,7 @@ import pytest
 from auth_env import at, make_token
 from org_env import AgentClient, OrgEnv
 from transport.page_client import Browser, make_browser, send, visible_text
-from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import disable_user, list_members
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Unauthenticated

@@ -22,7 +22,6 @@ SAMPLES = HERE / "samples.yaml"
 #: Findings that were reviewed and accepted, by kind and file, with the reasons.
 ACCEPTED = {
     "B104: src/waybook/settings.py": "compared with, not listened on",
-    "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
     "B108: src/waybook/embedded_postgres/data_directory.py": "private; the file checks its owner",
     "B301: src/waybook/app/request/layout_worker.py": "written by its own parent process",
     "B704: src/waybook/transport/http/dashboard/plans/plan_page.py": "SVG from our own renderer",

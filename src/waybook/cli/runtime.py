@@ -23,7 +23,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from waybook.app.accounts.lookup import require_org
+from waybook.app.accounts.authentication import require_org
 from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.application import BasicApplication, open_application

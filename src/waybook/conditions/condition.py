@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 import orjson
 
 from waybook.conditions.evaluator import Program, program
-from waybook.conditions.operators import TEXT_TESTS
 from waybook.conditions.parser import MACROS, Node, parse, walk
-from waybook.conditions.values import Budget, BudgetExceeded, ConditionError, Json, kind
+from waybook.conditions.values import TEXT_TESTS, Budget, BudgetExceeded, ConditionError, Json, kind
 from waybook.errors import BadExpression
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")

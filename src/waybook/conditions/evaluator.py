@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
-from waybook.conditions.operators import BINARY, UNARY, truth
 from waybook.conditions.parser import MACROS, Node, walk
 from waybook.conditions.values import (
     ABSORBED_ERROR,
+    BINARY,
     SCALAR_TYPES,
+    UNARY,
     Budget,
     ConditionError,
     Json,
     kind,
     to_cel_value,
+    truth,
 )
 
 

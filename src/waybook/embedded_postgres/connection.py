@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from waybook.embedded_postgres.layout import SOCKET_NAME
-
 DATABASE = "waybook"
+SOCKET_NAME = ".s.PGSQL.5432"
 ADMIN = "waybook_admin"
 OWNER = "waybook_owner"
 

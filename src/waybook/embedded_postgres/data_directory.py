@@ -1,9 +1,10 @@
-"""Creates the data directories, and selects the operating system account for PostgreSQL.
+"""Creates the data directories, their layout and settings, and selects the account for PostgreSQL.
 
 PostgreSQL never runs as root.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -16,9 +17,129 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from waybook.embedded_postgres import locks
-from waybook.embedded_postgres.connection import write_private
-from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, fingerprint
+from waybook.embedded_postgres.connection import SOCKET_NAME, write_private
 from waybook.errors import DiskFull, Misconfigured
+
+_MAX_SOCKET_PATH_LENGTH = 106
+_SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
+
+
+class ControlDirectory:
+    """The directory that clients and the supervisor process share."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.directory = data_dir / "keeper"
+        self.clients_lock = self.directory / "clients.lock"
+        self.start_lock = self.directory / "start.lock"
+        self.supervisor_lock = self.directory / "keeper.lock"
+        self.serve_lock = self.directory / "serve.lock"
+        self.pages_lock = self.directory / "pages.lock"
+        self.pages_record = self.directory / "pages.json"
+        self.log = self.directory / "keeper.log"
+        self.home = self.directory / "home"
+        self.origin = self.directory / "origin"
+        self.connection = self.directory / "connection.json"
+
+
+class ServerDirectory:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cluster = directory / "cluster"
+        self.bootstrapped = directory / "bootstrapped"
+        self.log = directory / "server.log"
+
+
+def fingerprint(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def socket_directory(home: ServerDirectory) -> Path:
+    directory = home.directory / "socket"
+    path = os.fsencode(directory / SOCKET_NAME)
+    if len(path) <= _MAX_SOCKET_PATH_LENGTH and b"," not in path:
+        return directory
+    return _SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
+
+
+BASE = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "io_method": "sync",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "password_encryption": "scram-sha-256",
+    "scram_iterations": "1024",  # The passwords are random, so slow hashing would protect nothing.
+    "logging_collector": "off",  # The supervisor limits the size of the log.
+    "log_checkpoints": "off",
+    # Autovacuum runs often, so that a new table soon gets statistics and good query plans.
+    "autovacuum_naptime": "5s",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+}
+
+_DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+#: Environment variables of the server, which inherits none from the client that starts it.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+
+
+def server_arguments(*, durable: bool) -> list[str]:
+    chosen = BASE | (_DURABLE if durable else EPHEMERAL)
+    return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
+
+
+def socket_argument(directory: Path) -> list[str]:
+    """Return the `postgres` arguments that set the socket directory.
+
+    Commas in the path are quoted.
+    """
+    quoted = os.fspath(directory).replace('"', '""')
+    return ["-c", f'unix_socket_directories="{quoted}"']
+
+
+MAX_BYTES = 5 * 1024 * 1024
+_TAIL_BYTES = 16384
+_TAIL_LINES = 12
+#: While PostgreSQL starts, it logs this line for each `probe`. Messages to users omit the line.
+_PROBE_LINE = "FATAL:  the database system is starting up"
+
+
+def open_log(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def rotate(path: Path, largest: int = MAX_BYTES) -> None:
+    """If a log file exceeds `largest` bytes, move its end to a second file and empty it."""
+    try:
+        if path.stat().st_size <= largest:
+            return
+    except FileNotFoundError:
+        return
+    older = path.with_name(f"{path.name}.1")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    with path.open("rb+") as log, os.fdopen(os.open(older, flags, 0o600), "wb") as target:
+        log.seek(-largest, os.SEEK_END)
+        target.write(log.read(largest))
+        log.truncate(0)
+
+
+def tail(path: Path, start: int = 0) -> str:
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start if start <= size else 0, size - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    telling = [line for line in lines if not line.endswith(_PROBE_LINE)]
+    return "\n".join(telling[-_TAIL_LINES:])
+
 
 if sys.platform != "win32":
     import pwd

@@ -10,7 +10,7 @@ from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, issuer_from_settings
 from waybook.integrations.llm_messages import Model
 from waybook.integrations.oidc_login import IssuerClient
-from waybook.notifications.delivery import DeliveryOutcome, WebhookMessage, WebhookSender
+from waybook.notifications.message import DeliveryOutcome, WebhookMessage, WebhookSender
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.tracing import TRACING

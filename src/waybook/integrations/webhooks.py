@@ -6,13 +6,14 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded
 from waybook.errors import EndpointFailed
 from waybook.integrations.config import WebhookSettings
 from waybook.integrations.http_client import BoundedHttpClient
-from waybook.notifications.delivery import (
+from waybook.notifications.message import (
     DeliveryOutcome,
     WebhookFormat,
     WebhookMessage,
+    encode_body,
+    load_templates,
     signature_headers,
 )
-from waybook.notifications.message import encode_body, load_templates
 
 SECONDS: Final = 10.0
 #: A receiver that has permanently unsubscribed answers with this status.

@@ -9,7 +9,7 @@ from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidStepReference, NextCall, NotModifiable
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, blank_plan, plan_row, skill_details
-from waybook.plan.draft import RESULT_FIELDS, Decision, Draft, step_row
+from waybook.plan.draft import RESULT_FIELDS, Decision, Draft, register_session, step_row
 from waybook.plan.model import (
     DONE_STEP,
     GROWING,
@@ -27,7 +27,6 @@ from waybook.plan.model import (
     StepText,
     StepType,
 )
-from waybook.plan.settle import register_session
 
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"

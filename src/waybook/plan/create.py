@@ -6,11 +6,10 @@ from waybook.core.changes import Entity, Event, as_json
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft
+from waybook.plan.draft import Decision, Draft, register_session
 from waybook.plan.model import Budget, NewCondition, NewStep, Plan, PlanId, PlanStatus
 from waybook.plan.new_conditions import step_at
 from waybook.plan.schema import check_new_steps
-from waybook.plan.settle import register_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

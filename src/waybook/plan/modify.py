@@ -15,7 +15,16 @@ from waybook.errors import (
     StalePlan,
 )
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft, require_open, status_call, wait_call
+from waybook.plan.draft import (
+    Decision,
+    Draft,
+    register_session,
+    require_open,
+    resume_plan,
+    settle,
+    status_call,
+    wait_call,
+)
 from waybook.plan.model import (
     DONE_STEP,
     MODIFIABLE,
@@ -31,7 +40,6 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import check_size
 from waybook.plan.ordering import changed_dependencies, insertion_point, named_steps, validate_order
 from waybook.plan.schema import check_new_steps
-from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.submit import stale_attempt
 
 S = StepStatus

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from waybook.core.changes import Entry, Event
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft
+from waybook.plan.draft import Decision, Draft, register_session, resume_plan, settle
 from waybook.plan.model import (
     CLOSED_PLAN,
     DEFAULT_MAX_ATTEMPTS,
@@ -19,7 +19,6 @@ from waybook.plan.model import (
 )
 from waybook.plan.ordering import first_ready
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, detect_stalled_steps, whole_minutes
-from waybook.plan.settle import register_session, resume_plan, settle
 
 
 @dataclass(frozen=True, slots=True)

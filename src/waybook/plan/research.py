@@ -11,9 +11,8 @@ from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_jso
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, NextCall, PlanTerminal
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft
+from waybook.plan.draft import Decision, Draft, register_session
 from waybook.plan.model import CLOSED_PLAN, Plan, StepId
-from waybook.plan.settle import register_session
 from waybook.plan.store_output import OUTPUT
 
 RESERVED = frozenset({OUTPUT, "late_result", "source"})

@@ -17,8 +17,11 @@ from waybook.plan.draft import (
     Decision,
     Draft,
     closed_plan_error,
+    register_session,
     require_open,
+    resume_plan,
     review_row,
+    settle,
     status_call,
 )
 from waybook.plan.model import (
@@ -35,7 +38,6 @@ from waybook.plan.model import (
     can_move_step,
 )
 from waybook.plan.schema import check_result
-from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.submit import StepDone, Submission, complete, keep_late_result, stale_attempt
 
 

@@ -10,9 +10,8 @@ from waybook.core.changes import Entity, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import refuse_constant
-from waybook.plan.draft import Decision, Draft, require_open
+from waybook.plan.draft import Decision, Draft, register_session, require_open
 from waybook.plan.model import MAX_OUTPUTS, Output, Plan, PlanStatus
-from waybook.plan.settle import register_session
 
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")

@@ -14,7 +14,15 @@ from waybook.core.usage import Usage
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, Refused, StaleAttempt
 from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
-from waybook.plan.draft import Decision, Draft, closed_plan_error, status_call
+from waybook.plan.draft import (
+    Decision,
+    Draft,
+    closed_plan_error,
+    register_session,
+    resume_plan,
+    settle,
+    status_call,
+)
 from waybook.plan.model import (
     CLOSED_PLAN,
     BranchOutcome,
@@ -26,7 +34,6 @@ from waybook.plan.model import (
 )
 from waybook.plan.next_step import NextStep, take_step
 from waybook.plan.schema import check_result, result_errors, summarize_errors
-from waybook.plan.settle import register_session, resume_plan, settle
 
 _MAX_SOURCES_NAMED = 20
 

@@ -10,8 +10,7 @@ from waybook.dag.expansion.units import ProducedDocument
 from waybook.dag.model import JobStatus
 from waybook.errors import InvalidTransition
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft, progress_call
-from waybook.run.model import CompiledDag, Job, Run, StageRun
+from waybook.run.model import CompiledDag, Job, Run, RunDecision, RunDraft, StageRun, progress_call
 from waybook.run.stages import (
     add_document,
     copy_lists,

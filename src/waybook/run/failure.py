@@ -11,7 +11,6 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, DecisionContext, is_current_attempt
 from waybook.dag.model import FAILED_JOB, JobStatus
 from waybook.errors import InvalidTransition, NextCall, Refused, RunCanceled, StaleAttempt
-from waybook.run.draft import RunDecision, RunDraft, progress_call
 from waybook.run.model import (
     BACKOFF_SECONDS,
     MAX_ATTEMPTS,
@@ -19,6 +18,9 @@ from waybook.run.model import (
     CompiledDag,
     Job,
     Run,
+    RunDecision,
+    RunDraft,
+    progress_call,
 )
 from waybook.run.stages import recreate_job, require_stage, require_step
 

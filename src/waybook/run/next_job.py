@@ -6,9 +6,8 @@ from typing import NamedTuple, TypeAlias
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, RunState
-from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.failure import fail_permanently
-from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
+from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run, RunDecision, RunDraft
 
 
 class JobReady(NamedTuple):

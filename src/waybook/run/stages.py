@@ -8,7 +8,7 @@ input of the run, or another step produces it.
 from collections.abc import Collection, Mapping, Sequence
 
 from waybook.core.changes import Event
-from waybook.dag.expansion.counts import StageCounts, expected_counts
+from waybook.dag.expansion.inputs import StageCounts, expected_counts
 from waybook.dag.expansion.units import (
     ItemOrigins,
     Origins,
@@ -26,7 +26,6 @@ from waybook.dag.graph import StepState, walk
 from waybook.dag.model import JobType
 from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge
 from waybook.json_values import Json
-from waybook.run.draft import RunDraft
 from waybook.run.model import (
     MAX_JOBS,
     MAX_MODELS,
@@ -35,6 +34,7 @@ from waybook.run.model import (
     Job,
     NewDocument,
     Run,
+    RunDraft,
     RunList,
     StageRun,
     StepRun,

@@ -6,9 +6,8 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft, progress_call
 from waybook.run.failure import require_active
-from waybook.run.model import CompiledDag, Run, StageRun
+from waybook.run.model import CompiledDag, Run, RunDecision, RunDraft, StageRun, progress_call
 from waybook.run.stages import input_lists, require_stage, start_stage, validate_models
 
 

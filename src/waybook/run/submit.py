@@ -12,9 +12,8 @@ from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, Refused, TooLarge
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.failure import cancellation_error, holder_error
-from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
+from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run, RunDecision, RunDraft
 from waybook.run.stages import add_document, advance, recreate_job, require_few_jobs, store_list
 
 

@@ -12,7 +12,7 @@ import mcp_types as wire
 
 from transport.fake_dispatcher import RecordingDispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableReview
-from waybook.transport.mcp.elicitation import REVIEW
+from waybook.transport.mcp.tools import REVIEW
 
 #: Tools of the conformance suite whose calls request a review here. The suite expects calls of
 #: `slow_compute` and `failing_job` to end without further calls, in less than a minute.

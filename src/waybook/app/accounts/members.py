@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from waybook.accounts import manage
-from waybook.accounts.manage import NewUser
-from waybook.accounts.model import Org, Token, TokenUse, User, generate_token, hash_token
+from waybook.accounts import model as rules
+from waybook.accounts.model import NewUser, Org, Token, TokenUse, User, generate_token, hash_token
 from waybook.app.request.caller import require_scope
 from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.request_context import RequestContext, uuid_or_nil
@@ -20,10 +19,9 @@ from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
-from waybook.store.driver.connection import Results
+from waybook.store.driver.connection import KeyConflict, Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, first_value
-from waybook.store.driver.wire import KeyConflict
 
 
 class LockedOrg(Locked[tuple[Entry, ...]]):
@@ -47,7 +45,7 @@ class LockedOrg(Locked[tuple[Entry, ...]]):
     def written(self, proposal: Proposal[tuple[Entry, ...]]) -> Written:
         entries, org = proposal.decision, self.changed_org or self.org
         if not self.head.seq:  # The first audit entry of an org records the org itself.
-            entries = (manage.record_org(self.org, self.context), *entries)
+            entries = (rules.record_org(self.org, self.context), *entries)
         return Written(accounts.statements(org, entries, self.write_context))
 
 
@@ -56,7 +54,7 @@ async def change_org(
 ) -> Org:
     async with LockedOrg(ctx) as locked:
         context = locked.context
-        org, entry = manage.change_org(locked.org, context, name=name, policy=policy)
+        org, entry = rules.change_org(locked.org, context, name=name, policy=policy)
         if entry is not None:
             locked.changed_org = org
             await locked.write((entry,))
@@ -71,7 +69,7 @@ async def start_org_audit(ctx: RequestContext) -> None:
 
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
     async with LockedOrg(ctx) as locked:
-        user, entry = manage.add_user(new, locked.context)
+        user, entry = rules.add_user(new, locked.context)
         try:
             await locked.write((entry,))
         except KeyConflict:
@@ -82,16 +80,16 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
     """Disable a user. All credentials of the user are rejected from now on."""
-    return await _change_user(ctx, name, manage.disable_user)
+    return await _change_user(ctx, name, rules.disable_user)
 
 
 async def enable_user(ctx: RequestContext, name: str) -> User:
-    return await _change_user(ctx, name, manage.enable_user)
+    return await _change_user(ctx, name, rules.enable_user)
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
     """Set the scopes of a user. These scopes limit all credentials of the user."""
-    return await _change_user(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
+    return await _change_user(ctx, name, lambda user, now: rules.change_scopes(user, scopes, now))
 
 
 async def _change_user(
@@ -142,7 +140,7 @@ async def add_token(
     secret = generate_token(secrets.choice)
     async with LockedOrg(ctx, accounts.SQL["user_by_name"](name=user_name)) as locked:
         user = _require_user(locked.results[0], user_name)
-        token, entry = manage.add_token(
+        token, entry = rules.add_token(
             user,
             locked.context,
             label=label,
@@ -163,7 +161,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         tokens = accounts.read_tokens(locked.results[0])
         if not tokens:
             raise NotFound("there is no token with this id in this org")
-        token, entry = manage.revoke_token(tokens[0].token, locked.context)
+        token, entry = rules.revoke_token(tokens[0].token, locked.context)
         await locked.write((entry,))
     return token
 

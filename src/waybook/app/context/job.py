@@ -38,7 +38,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement, first_column
 from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs.inputs import DocumentInfo
-from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.load import RunBriefRow
 
 
 class JobInput(NamedTuple):

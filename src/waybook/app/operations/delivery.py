@@ -10,11 +10,10 @@ import random
 from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
-from waybook.app.request.locks.locking import OpenTransaction, Written
-from waybook.app.request.outbox import store_notification
+from waybook.app.request.locks.locking import OpenTransaction, Written, store_notification
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
-from waybook.notifications.delivery import (
+from waybook.notifications.message import (
     LINKED_ACTIONS,
     MAX_DELIVERY_TIME,
     DeliveryOutcome,

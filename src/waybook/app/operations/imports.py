@@ -41,14 +41,14 @@ from waybook.plan.new_conditions import check_size
 from waybook.run.model import CompiledDag
 from waybook.store import audit
 from waybook.store.audit import ChainHead, SealedEntry, WriteContext, sealed_entries
+from waybook.store.driver.connection import KeyConflict
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement
-from waybook.store.driver.wire import KeyConflict
 from waybook.store.maintenance import import_rows
 from waybook.store.maintenance.import_rows import Copy
 from waybook.store.plans import load as plans
 from waybook.store.runs import load as runs
-from waybook.store.runs.rows import DefinitionRow
+from waybook.store.runs.load import DefinitionRow
 
 _FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
 #: For each kind of row, the columns with texts. The audit contains only hashes of these texts.

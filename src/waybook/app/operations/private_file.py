@@ -1,13 +1,17 @@
-"""Files that are written atomically and that only their owner can read."""
+"""Private files, which are written atomically and only their owner can read; and backups."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import IO
+from typing import IO, TypeAlias
 
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, Unavailable
+from waybook.store.maintenance import archive, backup, restore
+from waybook.store.maintenance.archive import open_archive
 
 
 @contextmanager
@@ -48,3 +52,52 @@ def _check_absent(path: Path, *, force: bool) -> None:
         raise InvalidInput(f"{path} is a {kind}; name a file")
     if path.exists() and not force:
         raise InvalidInput(f"the file {path} already exists; choose another one, or add --force")
+
+
+Manifest: TypeAlias = archive.Manifest
+Progress: TypeAlias = archive.Progress
+
+
+def is_backup(path: Path) -> bool:
+    return archive.is_archive(path)
+
+
+async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
+    def write(progress: Progress) -> Manifest:
+        with private_file(path, force=force) as file:
+            return backup.back_up(owner_dsn, file, progress)
+
+    return await _in_thread(write, progress)
+
+
+async def restore_backup(
+    owner_dsn: str, path: Path, *, progress: Progress, vectors: bool = True
+) -> Manifest:
+    def load(progress: Progress) -> Manifest:
+        with open_archive(path) as opened:
+            restore.restore(owner_dsn, opened, progress, vectors=vectors)
+            return opened.manifest
+
+    return await _in_thread(load, progress)
+
+
+def verify_backup(path: Path, *, progress: Progress) -> Manifest:
+    with open_archive(path) as opened:
+        opened.verify(progress)
+        return opened.manifest
+
+
+async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
+    """Run blocking work in a thread. A cancellation stops the work at its next progress report."""
+    canceled = threading.Event()
+
+    def report(rows: int, total: int, size: int) -> None:
+        if canceled.is_set():
+            raise Unavailable("interrupted")
+        progress(rows, total, size)
+
+    try:
+        return await asyncio.to_thread(work, report)
+    except asyncio.CancelledError:
+        canceled.set()
+        raise

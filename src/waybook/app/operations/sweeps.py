@@ -2,13 +2,12 @@
 
 from contextlib import suppress
 
-from waybook.app.request.locks.aggregates import LockedPlan
-from waybook.app.request.outbox import store_notification
+from waybook.app.request.locks.locking import LockedPlan, store_notification
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import NotificationKind
 from waybook.errors import Busy
+from waybook.plan.draft import detect_stall
 from waybook.plan.progress import open_review, overdue_notification
-from waybook.plan.settle import detect_stall
 from waybook.store import deliveries
 from waybook.store.driver.queries import Row, first_column
 from waybook.store.plans import load, writer

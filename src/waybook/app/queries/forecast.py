@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.forecasts import MIN_OTHER, MIN_SAME, Forecast, estimate, make_forecast
-from waybook.dag.expansion.counts import Count, StageCounts, add_counts
+from waybook.dag.expansion.inputs import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.plan.model import CLOSED_PLAN, Plan, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run

@@ -12,7 +12,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.actions import Facts, Kind
 from waybook.core.ids import ALPHABET, LAST_ID, LENGTH, is_id, normalize_id
 from waybook.core.shown import ENDED, Shown, shown_group
-from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.expansion.inputs import documents_expected
 from waybook.dag.model import RunState
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.errors import InvalidInput, NextCall, NotFound

@@ -23,7 +23,7 @@ from waybook.json_values import Json
 from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import writer
-from waybook.store.runs.rows import DefinitionRow
+from waybook.store.runs.load import DefinitionRow
 
 _MAX_ENTRIES = 200
 #: Author of the built-in definitions. No user can have this name.

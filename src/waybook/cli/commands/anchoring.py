@@ -9,8 +9,8 @@ from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_subject
-from waybook.app.operations.backup import is_backup
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
+from waybook.app.operations.private_file import is_backup
 from waybook.app.queries.audit import list_audit, subject_as_of
 from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
@@ -219,7 +219,7 @@ def _verify_file(file: Path, seal: str | None) -> Outcome:
         raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes, too many to be verified")
-    verify = load("waybook.app.operations.file_verification:verify_file")
+    verify = load("waybook.app.operations.audit_verification:verify_file")
     try:
         verified = verify(file.read_bytes(), seal)
     except InvalidInput as error:

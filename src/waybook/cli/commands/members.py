@@ -5,9 +5,8 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from waybook.accounts.manage import NewUser
-from waybook.accounts.model import Org, TokenUse, User
-from waybook.app.accounts.lookup import find_orgs
+from waybook.accounts.model import NewUser, Org, TokenUse, User
+from waybook.app.accounts.authentication import find_orgs
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,

@@ -17,8 +17,7 @@ import click
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from waybook.app.accounts.authentication import authenticate_bearer
-from waybook.app.accounts.lookup import TokenCache
+from waybook.app.accounts.authentication import TokenCache, authenticate_bearer
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes
 from waybook.app.server_dispatcher import ServerDispatcher

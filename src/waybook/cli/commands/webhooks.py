@@ -4,7 +4,7 @@ import click
 from rich.table import Column
 from rich.text import Text
 
-from waybook.app.accounts.lookup import revoke_action_links
+from waybook.app.accounts.authentication import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
 from waybook.app.queries.usage import Row, list_deliveries
 from waybook.app.queries.work_list import resolve_plan_or_run
@@ -15,7 +15,7 @@ from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.delivery import DeliveryStatus
+from waybook.notifications.message import DeliveryStatus
 
 _STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),

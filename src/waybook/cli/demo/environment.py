@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from waybook.embedded_postgres import locks
-from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.data_directory import ControlDirectory
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 

@@ -8,8 +8,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any, cast
 
-from waybook.dag.definitions.checks import check_structure
-from waybook.dag.definitions.schema_check import Check, compile_check
+from waybook.dag.definitions.checks import Check, check_structure, compile_check
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.graph import Graph, graph_of
 from waybook.dag.model import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waybook.core.shown import FINISHED, NO_STATUS, TO_DO, Shown
-from waybook.dag.expansion.counts import StageCounts
+from waybook.dag.expansion.inputs import StageCounts
 from waybook.dag.progress.report import Report, StageReport, shown_stage, shown_step
 
 #: States, most important first. A box that contains several steps shows the first of these states

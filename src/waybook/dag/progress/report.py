@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 from waybook.core.shown import Shown, shown_group
 from waybook.dag.diagnostics import quote_name, sorted_messages
-from waybook.dag.expansion.counts import StageCounts, documents_expected
+from waybook.dag.expansion.inputs import StageCounts, documents_expected
 from waybook.dag.expansion.units import NO_LENGTHS, Lengths
 from waybook.dag.graph import Graph
 from waybook.dag.model import JobStatus, ProgressStatus, Stage

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict
 
 from waybook.dag.diagnostics import count_noun, quote_name
-from waybook.dag.expansion.counts import StageCounts, expected_counts
+from waybook.dag.expansion.inputs import StageCounts, expected_counts
 from waybook.dag.expansion.units import (
     NO_LENGTHS,
     ItemLists,

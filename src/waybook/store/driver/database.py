@@ -16,12 +16,11 @@ from weakref import WeakValueDictionary
 
 from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
-from waybook.store.driver import wire
-from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.connection import NO_ORG, DbConnection, Message, Results, WireSettings
+from waybook.store.driver.connection import SQL as WIRE_SQL
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
 
 
@@ -250,7 +249,7 @@ class Database:
             DiskFull: the disk is still full.
             Unavailable: the database cannot be reached.
         """
-        probe = (wire.SQL["set_small_memory"](), wire.SQL["write_temporary_file"]())
+        probe = (WIRE_SQL["set_small_memory"](), WIRE_SQL["write_temporary_file"]())
         await self.read_global("select app_now()", *(probe if self.wire.is_disk_full else ()))
         self.wire.is_disk_full = False
 

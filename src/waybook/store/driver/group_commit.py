@@ -16,9 +16,8 @@ import psycopg
 
 from waybook.core.histograms import Histogram
 from waybook.errors import Busy, StaleCredential, Unavailable
-from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.connection import KeyConflict, Message, Results, StaleCache
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
-from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 #: Maximum number of an org's transactions that await an answer. Further calls wait, and are then

@@ -16,8 +16,7 @@ from psycopg.rows import TupleRow
 
 from waybook.errors import Busy, Unavailable
 from waybook.store.driver.addresses import first_opened, follows_primary
-from waybook.store.driver.connection import DbConnection
-from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
+from waybook.store.driver.connection import LOCK_TIMEOUT, DbConnection, WireSettings
 
 #: Id of an org as an int, because an int is hashed fast. None for calls of the server itself.
 Org: TypeAlias = int | None

@@ -9,8 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from waybook.dag.model import JobStatus
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run
+from waybook.run.model import Job, Run, RunDecision
 from waybook.store.audit import ChainHead
 from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
@@ -18,8 +17,7 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
 from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
-from waybook.store.runs.load import LOAD_STATEMENT_COUNT
-from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.load import LOAD_STATEMENT_COUNT, RunBriefRow
 
 JobFilter: TypeAlias = tuple[str | None, str | None]
 

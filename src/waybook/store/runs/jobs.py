@@ -11,7 +11,7 @@ from waybook.run.made_from import DocumentVersion
 from waybook.run.model import Job
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, Value, load
-from waybook.store.runs.rows import (
+from waybook.store.runs.load import (
     ReadableRow,
 )
 

@@ -3,19 +3,53 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.units import Origins
+from waybook.json_values import Json
 from waybook.run.model import Run, RunList, StageRun, StepRun
 from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.runs.rows import (
-    DefinitionRow,
-    RunBriefRow,
-    RunListRow,
-)
+
+#: A list that splits the work of a step: the step has one job for each item. The fields are the
+#: name and length of the list, the id of the document that contains the list, and the newer version
+#: of the list, if any.
+RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
+
+
+class RunBriefRow(NamedTuple):
+    input: Json
+    created_at: datetime
+    created_by: str
+
+
+class DefinitionRow(NamedTuple):
+    version: int
+    name: str
+    body: Json
+    body_hash: str
+    created_at: datetime
+    created_by: str
+    slug: str
+
+
+class ReadableRow(NamedTuple):
+    resource_id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    version: int
+    created_at: datetime
+    length: int
+    #: Id of the document from which this document was rendered.
+    document_id: str
+    job_id: str
+
 
 #: `stages` has for each started stage: slug, whether it is completed, whether it has feedback,
 #: number of closed steps, number of failed steps, models.

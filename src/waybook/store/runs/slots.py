@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job
+from waybook.run.model import Job, RunDecision
 from waybook.store.audit import ChainHead
 from waybook.store.runs.cache import (
     FREE_JOB_COUNT,
@@ -16,8 +15,7 @@ from waybook.store.runs.cache import (
     filter_of,
 )
 from waybook.store.runs.jobs import JobRequest
-from waybook.store.runs.pipeline import CommitPipeline
-from waybook.store.runs.turns import TurnQueue
+from waybook.store.runs.pipeline import CommitPipeline, TurnQueue
 
 #: Org and id of a run. The org is an int, because an int is hashed fast.
 RunKey: TypeAlias = tuple[int, str]

@@ -5,7 +5,7 @@ from typing import Any
 
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.runs.rows import ReadableRow
+from waybook.store.runs.load import ReadableRow
 
 MAX_DOCUMENTS = 8
 

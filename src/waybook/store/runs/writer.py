@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from waybook.core.changes import Entity
 from waybook.json_values import Json
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run
+from waybook.run.model import Job, Run, RunDecision
 from waybook.store.audit import (
     ChainHead,
     Patch,

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from waybook.app.accounts.lookup import CachedCaller
+from waybook.app.accounts.authentication import CachedCaller
 from waybook.errors import Unavailable
 from waybook.transport.gateway import request_state
 

@@ -13,7 +13,6 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION, Context, hide_internal_errors, invalid_params
 from waybook.transport.mcp.conversation_files import ConversationFiles
 from waybook.transport.mcp.direct_calls import ToolServer
-from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
@@ -26,7 +25,15 @@ from waybook.transport.mcp.resources import (
     shows_apps,
 )
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
-from waybook.transport.mcp.tools import PublishedTool, RunTools, tools_in_profile, unknown_tool
+from waybook.transport.mcp.tools import (
+    REVIEW,
+    PublishedTool,
+    ReviewElicitation,
+    RunTools,
+    ToolResult,
+    tools_in_profile,
+    unknown_tool,
+)
 
 _MAX_COMPLETIONS: Final = 100
 

@@ -17,7 +17,7 @@ from waybook.core.forecasts import Forecast
 from waybook.core.ids import id_or_nil
 from waybook.core.shown import Shown, word_of
 from waybook.core.usage import Totals
-from waybook.dag.expansion.counts import StageCounts
+from waybook.dag.expansion.inputs import StageCounts
 from waybook.dag.model import RunState
 from waybook.dag.progress.report import (
     AvailableDocument,
@@ -36,7 +36,7 @@ from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state, state_of_run
 from waybook.store.driver.queries import Row
 from waybook.store.runs import jobs, load, work
-from waybook.store.runs.rows import (
+from waybook.store.runs.load import (
     ReadableRow,
     RunBriefRow,
 )

@@ -19,7 +19,7 @@ from waybook.run.made_from import InputVersion, input_versions
 from waybook.run.model import CompiledDag, Run
 from waybook.store.driver.queries import Row, Statement
 from waybook.store.runs import jobs, work
-from waybook.store.runs.rows import ReadableRow
+from waybook.store.runs.load import ReadableRow
 
 DocumentVersion: TypeAlias = ReadableRow
 

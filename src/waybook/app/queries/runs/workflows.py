@@ -10,15 +10,14 @@ from waybook.app.request.definition_cache import (
     compile_stored,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.dag.expansion.counts import documents_expected
-from waybook.dag.expansion.inputs import FEEDBACK
+from waybook.dag.expansion.inputs import FEEDBACK, documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.json_values import Body, Json
 from waybook.research.packet import truncate
 from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import Row
 from waybook.store.runs import load
-from waybook.store.runs.rows import DefinitionRow
+from waybook.store.runs.load import DefinitionRow
 
 MAX_VERSIONS = 100
 _MAX_RUNS = 30

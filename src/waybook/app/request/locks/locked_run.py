@@ -11,14 +11,12 @@ from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
 from waybook.app.request.access import load_definition, run_not_found
-from waybook.app.request.locks.locking import Locked, Proposal, Written
-from waybook.app.request.outbox import notification_statements
+from waybook.app.request.locks.locking import Locked, Proposal, Written, notification_statements
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy
-from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag, Job, Run
+from waybook.run.model import CompiledDag, Job, Run, RunDecision
 from waybook.run.status import run_notifications
 from waybook.store import calls
 from waybook.store.calls import Key, StoredAnswer
@@ -30,11 +28,9 @@ from waybook.store.runs import cache, writer
 from waybook.store.runs import load as runs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.jobs import JobRequest
-from waybook.store.runs.load import LOAD_STATEMENT_COUNT
-from waybook.store.runs.pipeline import DecidedCall
-from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.load import LOAD_STATEMENT_COUNT, RunBriefRow
+from waybook.store.runs.pipeline import TURN_TIMEOUT_SECONDS, DecidedCall
 from waybook.store.runs.slots import RunCache
-from waybook.store.runs.turns import TURN_TIMEOUT_SECONDS
 from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]

@@ -15,16 +15,16 @@ from waybook.app.request import arguments as arg
 from waybook.app.request import reply as replies
 from waybook.app.request.access import load_plan
 from waybook.app.request.caller import review_url
-from waybook.app.request.locks.aggregates import LockedPlan
+from waybook.app.request.locks.locking import LockedPlan
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.app.request.tool import Tool
 from waybook.core.changes import Entity
 from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.plan.draft import is_new_session, resume_session
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.progress import open_review, progress_reply
 from waybook.plan.repeat import round_of
-from waybook.plan.settle import is_new_session, resume_session
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
 from waybook.store import audit
 from waybook.store.audit import SealedEntry

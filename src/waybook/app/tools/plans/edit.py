@@ -9,8 +9,14 @@ from pydantic_core import PydanticCustomError
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request import arguments as arg
 from waybook.app.request.access import cache_steps
-from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import (
+    LockedPlan,
+    OpenTransaction,
+    PlanProposal,
+    Proposal,
+    Written,
+    update,
+)
 from waybook.app.request.plan_arguments import (
     AddedSteps,
     BudgetArgument,

@@ -6,8 +6,7 @@ from typing import Final
 
 from waybook.app.request import reply as replies
 from waybook.app.request.arguments import MutatingArguments, PlanIdField, optional
-from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
-from waybook.app.request.locks.locking import Proposal, update
+from waybook.app.request.locks.locking import LockedPlan, OptionalPlanProposal, Proposal, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool

@@ -11,8 +11,13 @@ from waybook.app.request import arguments as arg
 from waybook.app.request import reply as replies
 from waybook.app.request.access import plan_of_step
 from waybook.app.request.caller import review_url
-from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal, PlanProposal
-from waybook.app.request.locks.locking import Proposal, update
+from waybook.app.request.locks.locking import (
+    LockedPlan,
+    OptionalPlanProposal,
+    PlanProposal,
+    Proposal,
+    update,
+)
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool

@@ -18,8 +18,14 @@ from pydantic import (
 from waybook.app.queries.search import MAX_QUERY_LENGTH, read_research_item, search_research
 from waybook.app.request import arguments as arg
 from waybook.app.request.access import plan_of_step
-from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import (
+    LockedPlan,
+    OpenTransaction,
+    PlanProposal,
+    Proposal,
+    Written,
+    update,
+)
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_UUID, RequestContext, ToolReply
 from waybook.app.request.search_backend import search_backend

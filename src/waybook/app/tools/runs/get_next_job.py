@@ -26,8 +26,7 @@ from waybook.app.request.waiting import (
 from waybook.core.events import RUN
 from waybook.dag.model import JobStatus, JobType, RunState
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run
+from waybook.run.model import Job, Run, RunDecision
 from waybook.run.next_job import AwaitingFeedback, JobReady, NextJob, StageFailed, next_job
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs

@@ -28,10 +28,9 @@ from waybook.app.tools.runs.get_next_job import job_request, prepare_claim, take
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.packet import truncate
-from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.failure import require_active, require_holder
-from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job
+from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, RunDecision
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
 from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs

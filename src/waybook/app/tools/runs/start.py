@@ -17,8 +17,13 @@ from waybook.app.request.definition_cache import (
     definition_statement,
 )
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
-from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.outbox import notification_statements
+from waybook.app.request.locks.locking import (
+    OpenTransaction,
+    Proposal,
+    Written,
+    notification_statements,
+    update,
+)
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
 from waybook.app.request.request_context import (
     LIST_WORKFLOWS,
@@ -33,12 +38,11 @@ from waybook.core.events import RUN, ChangeEvent
 from waybook.json_values import Body, non_empty
 from waybook.run.copy import CopiedRun
 from waybook.run.copy import copy_run as decide_copy
-from waybook.run.draft import RunDecision
 from waybook.run.failure import cancel_run as decide_cancellation
 from waybook.run.failure import regenerate
 from waybook.run.failure import retry_failed as decide_retry
 from waybook.run.made_from import jobs_after
-from waybook.run.model import CompiledDag, Job, StageRun
+from waybook.run.model import CompiledDag, Job, RunDecision, StageRun
 from waybook.run.start import give_feedback, new_run, start_open_stage
 from waybook.run.status import run_notifications, run_state
 from waybook.store.accounts import accounts

@@ -45,7 +45,7 @@ from waybook.run.stages import require_runnable, validate_models
 from waybook.store.driver.queries import new_id
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import load
-from waybook.store.runs.rows import DefinitionRow
+from waybook.store.runs.load import DefinitionRow
 
 _MAX_RUNS = 50
 

@@ -10,7 +10,13 @@ from typing import Final, TypeAlias
 
 from starlette.responses import Response
 
-from waybook.app.accounts.lookup import AccessLink, LinkKind, find_link, link_decider, link_reader
+from waybook.app.accounts.authentication import (
+    AccessLink,
+    LinkKind,
+    find_link,
+    link_decider,
+    link_reader,
+)
 from waybook.app.operations.sharing import (
     DEFAULT_DAYS,
     MAX_DAYS,

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from waybook.accounts.manage import NewUser
+from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,
@@ -23,8 +23,9 @@ from waybook.app.accounts.members import (
     list_members,
     revoke_token,
 )
-from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
+    CheckResult,
+    CheckState,
     about_loops,
     about_quarantine,
     check_machine,
