@@ -61,6 +61,7 @@ async def check_interfaces(
     assert acts_in(await page(browser, f"/{kind}s/{work_id}")) == acts
     listed = await page(browser, f"/{kind}s?state=all")
     assert acts_in(row_of(f"{kind[0]}-{work_id}", listed)) == acts
+    assert acts_in(await page(browser, f"/search?part=options&q={work_id}")) == acts
     for name in verbs(kind):
         if name in acts:
             assert find(Served(shown), kind, work_id, name)[1] is action(kind, name)  # type: ignore[arg-type]

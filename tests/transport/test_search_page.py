@@ -1,10 +1,11 @@
 """Search page: hits of every kind, excerpts, size limits, and no hits of other orgs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from org_env import OrgEnv, make_step
+from org_env import AgentClient, OrgEnv, make_step
 from run_documents import render_all
 from transport.page_client import Browser, visible_text
 from waybook.background import index_all_orgs
@@ -163,7 +164,7 @@ async def test_search_page_shows_nothing_of_another_org(browser: Browser, world:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("", 14), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
+    ("text", "expected"), [("", 15), ("inb", 1), ("new pl", 1), ("new run", 1), ("zzz", 0)]
 )
 async def test_command_palette_lists_commands_that_match_the_typed_text(
     browser: Browser, text: str, expected: int
@@ -171,3 +172,41 @@ async def test_command_palette_lists_commands_that_match_the_typed_text(
     html = await search(browser, text, part="options")
     assert html.count('role="option"') == expected + bool(text)
     assert "<html" not in html
+
+
+async def options(browser: Browser, text: str) -> str:
+    return await search(browser, text, part="options")
+
+
+async def test_palette_retries_the_failed_step_of_the_plan_it_finds(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2, name="Danube")
+    await agent.modify(plan, "fail_step", stepId=plan["stepIds"][0], reason="No access.")
+    html = await options(browser, "retry danu")
+    assert re.findall(r'data-act="(\w+)"', html) == ["retry"]
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', html))
+    reply = await browser.post("/rescue", data=fields)
+    assert reply.headers["location"] == f"/plans/{plan['planId']}?done=retry"
+    assert (await agent.take(plan))["stepId"] == plan["stepIds"][0]
+    assert 'data-act="retry"' not in await options(browser, "danube")
+    assert "Copy resume prompt" in await options(browser, "danube")
+
+
+async def test_palette_finds_agents_by_name_and_every_kind_of_id(
+    browser: Browser, agent: AgentClient
+) -> None:
+    plan, run = await agent.plan(1), await agent.run()
+    client = AgentClient(agent.dispatcher, replace(agent.caller, client="cursor"))
+    step = await client.take(plan, sessionId="night-watch")
+    job = await agent.job(run)
+    await agent.dispatcher.calls.flush()
+    assert 'href="/agents/ann?session=night-watch"' in await options(browser, "NIGHT")
+    places = {
+        plan["planId"]: f"/plans/{plan['planId']}",
+        step["stepId"]: f"/plans/{plan['planId']}/steps/{step['stepId']}",
+        run["runId"]: f"/runs/{run['runId']}",
+        job["jobId"]: f"/runs/{run['runId']}/jobs/{job['jobId']}",
+    }
+    for wanted, address in places.items():
+        assert re.findall(r'href="([^"]+)"', await options(browser, wanted))[0] == address

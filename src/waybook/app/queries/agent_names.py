@@ -32,6 +32,15 @@ def agent_name(user: str | None, session: str | None = None, channel: str | None
     return name_of(user, session if channel not in _PEOPLE else None, client)
 
 
+async def find_agents(ctx: RequestContext, text: str, most: int) -> list[tuple[AgentKey, str]]:
+    """Return agents whose name or user contains every word of a text, with their names."""
+    await load_agent_names(ctx)
+    words = text.casefold().split()
+    named = ((key, agent_name(key.name, key.session)) for key in _CLIENTS.get() if words)
+    known = ((key, name, f"{name} {key.name}".casefold()) for key, name in named)
+    return [(key, name) for key, name, have in known if all(w in have for w in words)][:most]
+
+
 async def load_agent_names(ctx: RequestContext, *statements: Statement) -> Results:
     """Learn the clients of the org's agents, and return the results of further statements.
 

@@ -29,6 +29,7 @@ from waybook.research.passages import json_to_text
 from waybook.research.query import SearchQuery, Snippet, build_snippet, parse_query
 from waybook.research.ranking import MIN_SCORE, WEIGHTS, Hit, MatchReason, fuse
 from waybook.store import text_search
+from waybook.store.agents import NameRow, names_statement
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Row, Statement, first_value
 from waybook.store.research import artifacts, search
@@ -190,6 +191,7 @@ class HitKind(StrEnum):
     DOCUMENT = "document"
     RESEARCH = "research"
     WORKFLOW = "workflow"
+    JOB = "job"
 
 
 #: Kinds of hits, in the order in which a text search returns its results.
@@ -240,6 +242,9 @@ async def search_everything(
     }
     groups[HitKind.RESEARCH] = await _research(ctx, text, wanted, limit + 1, semantic=semantic)
     groups[HitKind.WORKFLOW] = _workflows(workflows, wanted)
+    if identified := text_query(text).id:
+        (rows,) = await ctx.read(names_statement({identified}))
+        groups[HitKind.JOB] = [_job(row) for row in rows if row.kind == "job"]
     return [
         SearchGroup(kind=kind, hits=tuple(hits[:limit]), has_more=len(hits) > limit)
         for kind, hits in groups.items()
@@ -284,6 +289,11 @@ def _stored_hit(kind: HitKind, row: Row, wanted: SearchWords) -> SearchHit:
         job_id=row.job_id,
         resource_id=row.resource_id,
     )
+
+
+def _job(row: NameRow) -> SearchHit:
+    name = (Piece(row.name, is_match=False),)
+    return SearchHit(HitKind.JOB, row.id, name, None, (), None, run_id=row.work_id, job_id=row.id)
 
 
 def _name(name: str, wanted: SearchWords) -> tuple[Piece, ...]:

@@ -7,18 +7,20 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from waybook.app.queries.agent_names import find_agents
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.search import (
     ArtifactRow,
+    HitKind,
     SearchGroup,
     read_research_item,
     search_everything,
@@ -34,7 +36,7 @@ from waybook.app.queries.work_list import (
 )
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
-from waybook.core.actions import Kind, action, offered
+from waybook.core.actions import Facts, Kind, action, offered
 from waybook.core.shown import ENDED, TO_DO, Shown, shown
 from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
@@ -222,6 +224,8 @@ async def run_list(page: PageRequest) -> Response:
     )
 
 
+#: Kinds of hits whose actions the palette offers.
+_ACTED_ON: Final = frozenset({HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT})
 _MAX_HITS: Final = 10
 _MAX_OPTIONS: Final = 4
 
@@ -241,6 +245,13 @@ async def search_page(page: PageRequest) -> Response:
         )
     except InvalidInput as refused:
         error = refused.message
+    ctx = await page.context()
+    asked, best = text, await best_match(ctx, groups)
+    verb, _, rest = text.strip().partition(" ")
+    if is_palette and rest and not groups and not error:
+        # The text may be an action and a part of a name, such as “retry rivers”.
+        best = await best_match(ctx, await search_everything(ctx, rest, limit=1, semantic=False))
+        asked = verb
     return await page.render(
         "search",
         status=400 if error else 200,
@@ -248,8 +259,41 @@ async def search_page(page: PageRequest) -> Response:
         groups=groups,
         error=error,
         is_match=_is_match,
+        best=best if is_palette else None,
+        chosen=asked if asked != text else "",
+        agents=await find_agents(ctx, text, _MAX_OPTIONS) if is_palette else (),
         everything=f"/search?{urlencode({'q': text})}" if text else "/search",
     )
+
+
+class BestMatch(NamedTuple):
+    """The plan, run or step that fits a search best, with what its actions need."""
+
+    name: str
+    url: str
+    facts: Facts
+    #: Beginning of the field `work` of the form that retries it.
+    work: str
+    #: Prompt with which an agent resumes the plan.
+    resume: str | None = None
+
+
+async def best_match(ctx: RequestContext, groups: Sequence[SearchGroup]) -> BestMatch | None:
+    hit = next((group.hits[0] for group in groups if group.kind in _ACTED_ON), None)
+    if hit is None:
+        return None
+    if hit.kind is HitKind.RUN:
+        run = await read_run_detail(ctx, hit.id, RunInclude.NOTHING)
+        return BestMatch(run.run.name, f"/runs/{hit.id}", run.facts, f"run:{hit.id}:")
+    detail = await read_plan_detail(ctx, str(hit.plan_id), PlanInclude.NAMES)
+    plan, url = detail.plan, f"/plans/{hit.plan_id}"
+    work = f"plan:{plan.id}:{plan.revision}:"
+    if hit.kind is HitKind.PLAN:
+        resume = None if detail.is_closed else RESUME_PLAN.format(planId=plan.id).strip()
+        return BestMatch(plan.name, url, detail.facts, work, resume)
+    step = next(step for step in plan.steps if step.id == hit.step_id)
+    own = f"{url}/steps/{step.id}"
+    return BestMatch(detail.name_of(step), own, detail.facts_of(step), work + step.id)
 
 
 async def research_page(page: PageRequest) -> Response:
