@@ -40,6 +40,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "live": [FOLDER / "live.py"],
     "flood": [FOLDER / "flood.py"],
     "waiting": [FOLDER / "waiting.py"],
+    "work_endpoint": [FOLDER / "work_endpoint.py"],
     "agent_tokens": [FOLDER / "agent_tokens.py"],
     "search_scale": [FOLDER / "search_scale.py"],
     "lists": [FOLDER / "lists.py", "--plans", "1000", "10000", "100000"],

@@ -88,8 +88,8 @@ class Endpoint(_Table):
     model: str
     #: Variable with the API key.
     key_variable: str | None = None
-    dollars_per_million_input: float = Field(0, ge=0)
-    dollars_per_million_output: float = Field(0, ge=0)
+    dollars_per_million_input: Annotated[float, Field(ge=0)] = 0
+    dollars_per_million_output: Annotated[float, Field(ge=0)] = 0
 
 
 class Adapter(_Table):

@@ -1,6 +1,7 @@
 """Run an agent on a task: one round, and one more if its result must be repaired."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from waybook.work import keeper
 from waybook.work.adapters import Adapter
 from waybook.work.endpoint import complete
 from waybook.work.output import reset_time
-from waybook.work.process import AgentRun
+from waybook.work.process import AgentRun, private_folders
 from waybook.work.results import ResultBlock, native_schema, parse_json
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Round, Task, Usage
 from waybook.work.transcript import Transcript, secrets_of
@@ -121,8 +122,12 @@ class _TaskRun:
 
 
 def end_leftovers() -> int:
-    """Kill the agents of workers that are dead; return the number of processes."""
-    return keeper.kill_marked(_is_dead)
+    """Kill the agents of dead workers, and remove their files; return the number of processes."""
+    count = keeper.kill_marked(_is_dead)
+    for folder in private_folders().glob("*.*.*"):
+        if _is_dead(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+    return count
 
 
 def _is_dead(mark: str) -> bool:

@@ -17,11 +17,13 @@ MAX_CONNECTIONS = 64
 #: A longer Retry-After is not waited for, but is a quota.
 MAX_RETRY_SECONDS = 20.0
 _KINDS = (
-    (OutcomeKind.NO_NETWORK, (None, 502, 503, 529)),
+    (OutcomeKind.NO_NETWORK, (502, 503, 504, 529)),
     (OutcomeKind.SIGN_IN, (401, 403)),
     (OutcomeKind.NO_MODEL, (404,)),
     (OutcomeKind.QUOTA, (429,)),
 )
+#: Beginnings of the errors of a connection, which have no status.
+_AWAY = ("it cannot be reached", "the connection broke", "it did not finish")
 #: Clients with their connections, which all workers of a process share.
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, ModelClient]] = (
     WeakKeyDictionary()
@@ -37,6 +39,8 @@ async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Round:
     except EndpointFailed as error:
         status = error.details.get("status")
         kind = next((kind for kind, codes in _KINDS if status in codes), OutcomeKind.FAILED)
+        if error.message.startswith(_AWAY):
+            kind = OutcomeKind.NO_NETWORK
         wait = error.asked_delay
         errors = error.message if wait is None else f"{error.message}; retry in {wait}s"
         return Round(kind, f"the endpoint: {error.message}", "", None, Usage(), None, errors)

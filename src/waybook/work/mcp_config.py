@@ -1,7 +1,9 @@
 """Waybook as an MCP server in the configuration of an agent; secrets are in files and variables."""
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +25,7 @@ def configure(
     content: Json
     match adapter.mcp_form:
         case "gemini":
-            url = {"httpUrl": server["url"]} if "url" in server else {}
-            entry = {**server, **url, "trust": True, "timeout": START_SECONDS * 1000}
-            entry.pop("url", None)
-            content = {"mcpServers": {"waybook": entry}}
-            variable = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
+            return [], {"GEMINI_CLI_HOME": str(_gemini_home(server, file.parent / "gemini"))}
         case "opencode":
             content = {"mcp": {"waybook": _opencode(server)}}
             variable = "OPENCODE_CONFIG"
@@ -56,6 +54,31 @@ def _codex(server: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
         settings["env_vars"] = list(variables)
     flags = [f"mcp_servers.waybook.{name}={_toml(value)}" for name, value in settings.items()]
     return [word for flag in flags for word in ("-c", flag)], variables
+
+
+def _gemini_home(server: Mapping[str, Any], home: Path) -> Path:
+    """Return a home folder with the user's settings and Waybook, which links to everything else.
+
+    Gemini CLI reads servers from no flag, and from no other file that an ordinary user may write.
+    """
+    given = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini"
+    (given / "tmp").mkdir(parents=True, exist_ok=True)  # It keeps the conversations.
+    ours = home / ".gemini"
+    ours.mkdir(parents=True)
+    settings: dict[str, Any] = {}
+    for entry in given.iterdir():
+        if entry.name != "settings.json":
+            (ours / entry.name).symlink_to(entry)
+        else:
+            with suppress(ValueError):
+                settings = json.loads(entry.read_text("utf-8"))
+    entry_of_server = {**server, "trust": True, "timeout": START_SECONDS * 1000}
+    if "url" in server:
+        entry_of_server["httpUrl"] = entry_of_server.pop("url")
+    servers = {**settings.get("mcpServers", {}), "waybook": entry_of_server}
+    text = json.dumps({**settings, "mcpServers": servers})
+    (ours / "settings.json").write_text(text, "utf-8")
+    return home
 
 
 def _toml(value: Json) -> str:

@@ -75,6 +75,10 @@ class OutputReader:
         return (str(self._reported) or str(self._stderr)).strip()
 
     @property
+    def all_errors(self) -> str:
+        return f"{self._reported} {self._stderr}"
+
+    @property
     def usage(self) -> Usage:
         """Return the usage of this run."""
         counts = [self._total] if self._total else [*self._requests.values()]
@@ -104,12 +108,13 @@ class OutputReader:
             self.retrying = None
         return [shown for rule in rules for shown in self._apply(rule, value)]
 
-    def read_error(self, line: str) -> None:
-        """Read a line of standard error."""
+    def read_error(self, line: str) -> list[str]:
+        """Read a line of standard error; return lines for people."""
         self._stderr.add(f"{line}\n")
         pattern = self._adapter.stderr_retry
         if pattern and re.search(pattern, line):
             self.retrying = line
+        return [line]
 
     def _apply(self, rule: ReadRule, value: Json) -> list[str]:
         self.conversation = first_text(value, rule.conversation) or self.conversation

@@ -28,6 +28,8 @@ from waybook.work.transcript import (
 )
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+#: Lines of each piece of output that people see.
+MAX_LINES: Final = 20
 MAX_RESULT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 #: The keeper gets this long, beyond the grace of the agent, before it is killed too.
@@ -62,7 +64,9 @@ class AgentRun:
 
     async def run(self) -> Round:
         """Run the agent to its end. If this task is canceled, the agent is ended first."""
-        with tempfile.TemporaryDirectory(prefix="waybook-agent-") as private:
+        place = private_folders()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{self._mark}.", dir=place) as private:
             running = asyncio.ensure_future(self._run(Path(private)))
             try:
                 return await asyncio.shield(running)
@@ -77,20 +81,11 @@ class AgentRun:
                 self._far_end.close()
 
     async def _run(self, private: Path) -> Round:
-        command, environment = prepare(self._adapter, self._task, private)
-        words = (str(self._limits.grace_seconds), str(self._limits.memory_bytes or 0), *command)
-        number = self._far_end.fileno()
-        with (private / "prompt.md").open("rb") as prompt:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", keeper.__file__, self._mark, str(number), *words),
-                cwd=self._task.folder,
-                env=environment,
-                stdin=prompt,
-                stdout=PIPE,
-                stderr=PIPE,
-                pass_fds=[number],
-                start_new_session=True,
-            )
+        try:
+            process = await self._start(private)
+        except OSError as error:
+            self._stop(OutcomeKind.FAILED, f"the agent cannot be started: {error}")
+            return self._conclude({}, 0)
         self._process = process
         self._far_end.close()
         self._channel.setblocking(False)  # noqa: FBT003 - the only form
@@ -102,8 +97,8 @@ class AgentRun:
             loop.call_later(self._limits.seconds, self._stop, OutcomeKind.TIMEOUT, message)
         )
         reading = [
-            asyncio.ensure_future(self._read(process.stdout, self._read_line)),
-            asyncio.ensure_future(self._read(process.stderr, self._read_error_line)),
+            asyncio.ensure_future(self._read(process.stdout, self.reader.read)),
+            asyncio.ensure_future(self._read(process.stderr, self.reader.read_error)),
         ]
         report = await self._report()
         # The agent may have killed the keeper, so look for processes that nobody owns now.
@@ -114,6 +109,22 @@ class AgentRun:
         await process.wait()
         self._read_result(private / "result")
         return self._conclude(report, escaped)
+
+    async def _start(self, private: Path) -> Process:
+        command, environment = prepare(self._adapter, self._task, private)
+        words = (str(self._limits.grace_seconds), str(self._limits.memory_bytes or 0), *command)
+        number = self._far_end.fileno()
+        with (private / "prompt.md").open("rb") as prompt:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", keeper.__file__, self._mark, str(number), *words),
+                cwd=self._task.folder,
+                env=environment,
+                stdin=prompt,
+                stdout=PIPE,
+                stderr=PIPE,
+                pass_fds=[number],
+                start_new_session=True,
+            )
 
     async def _report(self) -> dict[str, Any]:
         """Return the keeper's report; an empty one if the keeper was killed."""
@@ -127,9 +138,10 @@ class AgentRun:
         """End the agent. The first reason counts."""
         if self.kind is not None:
             return
-        self.kind, self.message = kind, f"{message}; it was ended"
+        self.kind, self.message = kind, message
         if self._process is None:
             return
+        self.message += "; it was ended"
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
         seconds = self._limits.grace_seconds + _KEEPER_SECONDS
@@ -141,7 +153,7 @@ class AgentRun:
                 self._process.kill()
 
     async def _read(
-        self, stream: asyncio.StreamReader | None, read_line: Callable[[str], None]
+        self, stream: asyncio.StreamReader | None, read_line: Callable[[str], list[str]]
     ) -> None:
         """Read the output to its end. What exceeds the limit is dropped."""
         rest = b""
@@ -154,31 +166,30 @@ class AgentRun:
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:
                 lines, rest = [*lines, rest], b""
-            for line in lines:
-                read_line(line.decode(errors="replace"))
-        if rest:
-            read_line(rest.decode(errors="replace"))
+            self._read_lines(lines, read_line)
+        self._read_lines([rest] if rest else [], read_line)
 
-    def _read_line(self, line: str) -> None:
-        self._transcript.add(line)
-        for shown in self.reader.read(line):
-            self._transcript.show(shown)
+    def _read_lines(self, lines: list[bytes], read_line: Callable[[str], list[str]]) -> None:
+        shown: list[str] = []
+        for line in lines:
+            text = line.decode(errors="replace")
+            self._transcript.add(text)
+            shown += read_line(text)
+        # People see the last lines only, so a flood costs little.
+        for text in shown[-MAX_LINES:]:
+            self._transcript.show(text)
+        self._check_usage()
+        self._watch_retries()
+
+    def _check_usage(self) -> None:
         usage = self.reader.usage
         tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         if self._limits.tokens is not None and tokens > self._limits.tokens:
-            self._stop(
-                OutcomeKind.OVER_CAP, f"the agent used more than {self._limits.tokens:,} tokens"
-            )
+            message = f"the agent used more than {self._limits.tokens:,} tokens"
+            self._stop(OutcomeKind.OVER_CAP, message)
         cost, cap = usage.cost_micros or 0, self._limits.cost_micros
         if cap is not None and cost > cap:
             self._stop(OutcomeKind.OVER_CAP, f"the agent used more than ${cap / 1e6:.2f}")
-        self._watch_retries()
-
-    def _read_error_line(self, line: str) -> None:
-        self._transcript.add(line)
-        self._transcript.show(line)
-        self.reader.read_error(line)
-        self._watch_retries()
 
     def _watch_retries(self) -> None:
         """Start the agent's patience with its first retry, and end it with the next progress."""
@@ -216,12 +227,13 @@ class AgentRun:
             reader.result if self.result_text is None else parse_json(self.result_text),
             reader.usage,
             reader.conversation,
-            f"{reader.resets or ''} {reader.errors}",
+            f"{reader.resets or ''} {reader.all_errors}",
         )
 
     def _ending(self, report: Mapping[str, Any]) -> tuple[OutcomeKind, str]:
         if not report:
-            return OutcomeKind.FAILED, "the agent killed the process that owns it"
+            last = " ".join(self.reader.errors.split())[-MAX_SHOWN_LENGTH:]
+            return OutcomeKind.FAILED, f"the process that owns the agent was killed: {last}"
         if "error" in report:
             return OutcomeKind.FAILED, f"the agent did not start: {report['error']}"
         if report["overMemory"]:
@@ -235,6 +247,12 @@ class AgentRun:
         code = report["code"]
         ended = f"signal {-code}" if code < 0 else f"status {code}"
         return OutcomeKind(kind), f"the agent ended with {ended}" + (f": {last}" if last else "")
+
+
+def private_folders() -> Path:
+    """Return the folder of the prompts and configurations of running agents."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or cache) / "waybook-agents"
 
 
 def prepare(adapter: Adapter, task: Task, private: Path) -> tuple[list[str], dict[str, str]]:

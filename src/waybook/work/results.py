@@ -1,7 +1,6 @@
 """Results of agents: the instruction for the marked block, and reading what came back."""
 
 import json
-import re
 import secrets
 from typing import Any, Final
 
@@ -25,9 +24,6 @@ class ResultBlock:
         nonce = secrets.token_hex(8)
         self._begin, self._end = f"BEGIN RESULT {nonce}", f"END RESULT {nonce}"
         self._schema = schema
-        self._pattern = re.compile(
-            rf"^[ \t]*{self._begin}[ \t]*$(.*?)^[ \t]*{self._end}[ \t]*$", re.DOTALL | re.MULTILINE
-        )
 
     @property
     def instruction(self) -> str:
@@ -43,9 +39,18 @@ class ResultBlock:
     def split(self, text: str) -> tuple[Json, str]:
         """Return the JSON in the last marked block, or None, and the text without the blocks."""
         value: Json = None
-        for block in self._pattern.findall(text):
-            value = parse_json(block)
-        return value, self._pattern.sub("", text).strip()
+        outside: list[str] = []
+        block: list[str] | None = None
+        for line in text.splitlines():
+            if line.strip() == self._begin:
+                block = []
+            elif block is None:
+                outside.append(line)
+            elif line.strip() == self._end:
+                value, block = parse_json("\n".join(block)), None
+            else:
+                block.append(line)
+        return value, "\n".join(outside).strip()
 
     def faults(self, result: Json) -> list[str]:
         """Return what is wrong with a result; an empty list if it matches the schema."""

@@ -1,6 +1,5 @@
 """What an agent gets from the environment, and what is kept of its output: without secrets."""
 
-import fnmatch
 import json
 import os
 import re
@@ -25,6 +24,7 @@ MIN_SECRET_LENGTH: Final = 6
 MAX_SHOWN_LENGTH: Final = 2_000
 MAX_TRANSCRIPT_BYTES: Final = 256 * 1024
 _BEGIN_BYTES = MAX_TRANSCRIPT_BYTES // 4
+_END_BYTES = MAX_TRANSCRIPT_BYTES - _BEGIN_BYTES
 
 
 class Transcript:
@@ -36,29 +36,38 @@ class Transcript:
         self._secrets = sorted(listed, key=len, reverse=True)
         self.mask = redactor(listed)
         self._on_line = on_line
-        self._begin: list[str] = []
+        self._begin = ""
         self._room = _BEGIN_BYTES
-        self._end = Tail(MAX_TRANSCRIPT_BYTES - _BEGIN_BYTES)
+        self._end = Tail(_END_BYTES)
         self._left_out = 0
 
     def hide(self, text: str) -> str:
         """Replace the known secrets only: content of the agent is not changed otherwise."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return text
+        return text.encode(errors="replace").decode()
 
     def hide_in(self, value: Json) -> Json:
-        hidden: Json = json.loads(self.hide(json.dumps(value, ensure_ascii=False)))
-        return hidden
+        match value:
+            case str():
+                return self.hide(value)
+            case dict():
+                return {self.hide(name): self.hide_in(inner) for name, inner in value.items()}
+            case list():
+                return [self.hide_in(inner) for inner in value]
+        return value
 
     def add(self, line: str) -> None:
-        line = f"{self.mask(line)}\n"
+        line += "\n"
+        if len(line) > (self._room if self._room > 0 else _END_BYTES):
+            # Masked before it is cut, because a cut secret would not be recognized.
+            line = self.mask(line)
         if self._room > 0:
-            self._begin.append(line[: self._room])
-            self._room -= len(line)
+            self._begin += line[: self._room]
         else:
             self._end.add(line)
             self._left_out += len(line)
+        self._room -= len(line)
 
     def show(self, line: str) -> None:
         """Pass a line on to people."""
@@ -72,8 +81,7 @@ class Transcript:
         end = str(self._end)
         gap = self._left_out - len(end)
         middle = f"[waybook] {gap:,} characters left out\n" if gap > 0 else ""
-        text = "".join(self._begin) + middle + end
-        return text.encode(errors="replace")[-MAX_TRANSCRIPT_BYTES - 100 :]
+        return self.mask(f"{self._begin}{middle}{end}").encode(errors="replace")
 
 
 def allowed_variables(environment: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -82,10 +90,12 @@ def allowed_variables(environment: Mapping[str, str], names: tuple[str, ...]) ->
     >>> allowed_variables({"LANG": "C", "LC_ALL": "C", "AWS_KEY": "k"}, ("LANG", "LC_*"))
     {'LANG': 'C', 'LC_ALL': 'C'}
     """
+    exact = {name for name in names if not name.endswith("*")}
+    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
     return {
         name: value
         for name, value in environment.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
+        if name in exact or name.startswith(beginnings)
     }
 
 
