@@ -186,6 +186,9 @@ harness.clients-ci = $(BIN)/python -m tools.clients --ci
 ## let Claude Code and Gemini CLI complete a plan despite compactions and a kill; ten minutes
 harness.plugins = $(HARNESS_PYTHON) plugin_clients.real_clients
 
+## start the real coding agents as `waybook work` does, with a scripted model; ten minutes
+harness.work-agents = $(HARNESS_PYTHON) work_agents.real_agents $(ONLY)
+
 # The agent frameworks have a separate environment.
 ## run the examples for agent frameworks, with scripted models
 harness.examples = $(SETUP) .venv-examples requirements/examples.lock && $(BIN)/python tools/examples/check.py $(BIN)/waybook .venv-examples/bin/python
