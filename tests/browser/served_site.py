@@ -42,7 +42,9 @@ class Site:
 
 
 @asynccontextmanager
-async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
+async def serve_site(
+    world: OrgEnv, port: int = 0, *, is_development: bool = False
+) -> AsyncIterator[Site]:
     """Serve the dashboard of the test org with a new event bus, as a new server process would."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
@@ -51,7 +53,7 @@ async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
         return world.dispatcher
 
     server = make_server()
-    pages = dashboard_routes(world.dispatcher, site.person)
+    pages = dashboard_routes(world.dispatcher, site.person, is_development=is_development)
     reading = ReadApi(ToolGateway(dispatcher, site.person))
     app = make_app(server, reading=reading, pages=pages)
     async with serve_in_background(

@@ -38,7 +38,9 @@ from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
 from waybook.app.request.caller import require_scope
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import search_backend
+from waybook.core.actions import Facts, Kind
 from waybook.core.decision_context import ReviewPolicy, Scope
+from waybook.core.shown import Shown
 from waybook.errors import InvalidInput, WaybookError
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.page import PageRequest, SubmittedForm, is_number, redirect
@@ -50,6 +52,13 @@ _DEFAULT_WINDOW: Final = "24h"
 
 
 _THEME_SECONDS: Final = 365 * 86_400
+
+
+async def gallery_page(page: PageRequest) -> Response:
+    """Show every component of the pages with sample values."""
+    facts = Facts(Kind.PLAN, Shown.READY, failed=1, silent=1)
+    states = [state for state in Shown if state is not Shown.UNKNOWN]
+    return await page.render("gallery", facts=facts, states=states, url_with=page.url_with)
 
 
 async def choose_theme(page: PageRequest) -> Response:

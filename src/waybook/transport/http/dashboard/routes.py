@@ -1,5 +1,6 @@
 """HTTP routes of all dashboard pages."""
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
@@ -89,7 +90,11 @@ def dashboard_routes(
     dispatcher: Dispatcher,
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
+    *,
+    is_development: bool = sys.flags.dev_mode,
 ) -> list[Route]:
+    """Return the routes. The gallery of components is only in Python's development mode."""
+
     def routes(handlers: Mapping[str, Handler], *methods: str) -> list[Route]:
         return [
             Route(path, page_endpoint(dispatcher, caller, handler), methods=[*methods])
@@ -116,6 +121,8 @@ def dashboard_routes(
         "/health": partial(operations.health_page, visible),
         "/live/waiting": live.pending_count,
     }
+    if is_development:
+        more["/gallery"] = operations.gallery_page
     return [
         *routes(first, "GET", "POST"),
         *routes({**PAGES, **more}, "GET"),
