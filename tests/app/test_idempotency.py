@@ -22,7 +22,7 @@ TABLES = (
 
 #: Tools that write no audit entry. `add_dag` stores versions of definitions, which never change,
 #: and `start_stage` changes nothing, because the stage has already started with the run.
-UNAUDITED = {"add_dag", "start_stage"}
+UNAUDITED = {"settle_work", "report_worker", "add_dag", "start_stage"}
 
 
 async def counts(world: OrgEnv, org_id: UUID) -> list[int]:

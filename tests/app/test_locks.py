@@ -13,10 +13,11 @@ from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 from waybook.store.plans.cache import PlanCache
 
-#: Tools that create something, and therefore lock nothing.
+#: Tools that create something, or concern caps and workers, and therefore lock no plan or run.
 MAKING = {
     *("create_research_plan", "copy_plan", "start_skill"),
     *("start_run", "copy_run", "add_dag"),
+    *("reserve_work", "settle_work", "decide_cap", "report_worker"),
 }
 LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 

@@ -51,6 +51,11 @@ NEEDS = {
     "regenerate_document": RUN,
     "cancel_run": RUN,
     "add_dag": {Scope.ADMIN},
+    "reserve_work": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
+    "settle_work": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
+    "give_back": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
+    "report_worker": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
+    "decide_cap": {Scope.REVIEW},
     "draw_map": READ,
     "ping": READ,
 }

@@ -201,6 +201,66 @@ async def _artifact(agent: AgentClient) -> Body:
     return {"artifactId": stored["artifactId"], "offset": 4, "detail": False}
 
 
+async def _reserve(agent: AgentClient) -> Body:
+    cap = {"scope": "plan", "unit": "costUsd", "limit": 1}
+    # The first cap of an org also begins the org's audit.
+    begun = (await agent.plan())["planId"]
+    await agent.call("reserve_work", planId=begun, agent="codex", caps=[cap])
+    plan_id = (await agent.plan())["planId"]
+    more = {"maximum": {"costUsd": 0.5}, "caps": [cap], "leaseSeconds": 60}
+    return {"planId": plan_id, "agent": "codex", **more}
+
+
+async def _reserve_of_run(agent: AgentClient) -> Body:
+    return {"runId": (await agent.run())["runId"], "agent": "codex"}
+
+
+async def _settle(agent: AgentClient) -> Body:
+    reserved = await agent.call("reserve_work", **await _reserve(agent))
+    used = {"usage": {"costUsd": 0.1}, "seconds": 3}
+    return {"reservationId": reserved["reservationId"], "outcome": "completed", **used}
+
+
+async def _decide_cap(agent: AgentClient) -> Body:
+    paused = {**await _reserve(agent), "maximum": {"costUsd": 2}}
+    cap = (await agent.call("reserve_work", **paused))["cap"]
+    return {"capId": cap["capId"], "limit": 3}
+
+
+async def _end_work(agent: AgentClient) -> Body:
+    return {"capId": (await _decide_cap(agent))["capId"], "end": True}
+
+
+async def _give_back(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "agent": "codex"}
+    return {**held, "reason": "usage limit", "resumesAt": "2100-01-01T14:00:00Z"}
+
+
+async def _give_job_back(agent: AgentClient) -> Body:
+    held = await run_calls.fail_job(agent)
+    return {"jobId": held["jobId"], "reason": "usage limit"}
+
+
+async def _report(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    reserved = await agent.call("reserve_work", planId=taken["planId"], agent="codex")
+    return {
+        "sessionId": "worker-1",
+        "agent": "codex",
+        "state": "working",
+        "host": "box",
+        "until": "2100-01-01T14:00:00Z",
+        "reason": "none",
+        "planId": taken["planId"],
+        "runId": taken["planId"],
+        "stepId": taken["stepId"],
+        "jobId": taken["stepId"],
+        "lines": ["reading"],
+        "reservationId": reserved["reservationId"],
+    }
+
+
 PREPARE: dict[str, Prepare] = {
     "create_research_plan": _create,
     "copy_plan": _copy,
@@ -237,6 +297,11 @@ PREPARE: dict[str, Prepare] = {
     "regenerate_document": run_calls.regenerate,
     "cancel_run": run_calls.cancel_run,
     "add_dag": run_calls.add_dag,
+    "reserve_work": _reserve,
+    "settle_work": _settle,
+    "decide_cap": _decide_cap,
+    "give_back": _give_back,
+    "report_worker": _report,
     "draw_map": run_calls.drawn,
 }
 
@@ -254,6 +319,9 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
     ("get_job_input", "documentKey"): run_calls.input_by_key,
     ("get_job_input", "stageSlug"): run_calls.input_by_key,
     ("draw_map", "runId"): run_calls.drawn_run,
+    ("reserve_work", "runId"): _reserve_of_run,
+    ("decide_cap", "end"): _end_work,
+    ("give_back", "jobId"): _give_job_back,
     ("draw_map", "dagSlug"): run_calls.drawn_dag,
 }
 

@@ -45,7 +45,7 @@ LIMITS: Final = {
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 #: For each profile (a set of tools that a server can offer), the maximum number of tokens of its
 #: tools, with their names, descriptions and input schemas.
-MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
+MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "work": 7_000, "all": 7_000}
 #: Maximum length of a description; some clients cut longer descriptions.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 
@@ -242,7 +242,8 @@ def test_generated_tool_list_file_is_up_to_date() -> None:
 async def test_profile_all_contains_every_tool() -> None:
     assert list(await listed("all")) == list(TOOLS)
     named = {name for profile in PROFILES[:-1] for name in await listed(profile)}
-    assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
+    alone = set(TOOLS) - named
+    assert alone == {"add_dag", "decide_cap"}, "only what operators do is in `all` alone"
 
 
 async def test_every_tool_has_title_description_and_valid_schemas() -> None:
@@ -259,7 +260,7 @@ async def test_every_tool_has_title_description_and_valid_schemas() -> None:
 def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
     with pytest.raises(Misconfigured) as refusal:
         tools_in_profile(published_tools(), "everything")
-    assert refusal.value.details == {"profiles": ["auto", "research", "runs", "all"]}
+    assert refusal.value.details == {"profiles": ["auto", "research", "runs", "work", "all"]}
 
 
 #: Words in the instructions for agents that look like names of tools, but are statuses of replies.

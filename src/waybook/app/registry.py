@@ -43,6 +43,11 @@ MODULES: Final = {
     "regenerate_document": "runs.start",
     "cancel_run": "runs.start",
     "add_dag": "runs.workflows",
+    "reserve_work": "work.caps",
+    "settle_work": "work.caps",
+    "decide_cap": "work.caps",
+    "give_back": "work.workers",
+    "report_worker": "work.workers",
     "draw_map": "runs.draw_map",
     "ping": "ping",
 }

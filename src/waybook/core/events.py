@@ -17,8 +17,10 @@ MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
 RUN: Final = "run"
+#: Agents that work, and the caps at which they stop.
+WORK: Final = "work"
 
-_CHANGE = pattern(r"(plan|run):([0-9a-z]{12}):([0-9]{1,10})(!?)")
+_CHANGE = pattern(r"(plan|run|work):([0-9a-z]{12}):([0-9]{1,10})(!?)")
 _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 

@@ -11,6 +11,7 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, DecisionContext, is_current_attempt
 from waybook.dag.model import FAILED_JOB, JobStatus
 from waybook.errors import InvalidTransition, NextCall, Refused, RunCanceled, StaleAttempt
+from waybook.json_values import Json
 from waybook.run.model import (
     BACKOFF_SECONDS,
     MAX_ATTEMPTS,
@@ -236,6 +237,37 @@ def fail_job(
         return draft.decide(failed)
     status = JobStatus.RETRY_LOOP_FAILED if retryable else JobStatus.FAILED
     return draft.decide(fail_permanently(draft, job, error, status))
+
+
+def give_back(
+    run: Run,
+    compiled_dag: CompiledDag,
+    job: Job,
+    *,
+    attempt: int | None,
+    details: dict[str, Json],
+    context: DecisionContext,
+) -> RunDecision[Job]:
+    """Make a job claimable at once. The attempt does not count.
+
+    Raises:
+        RunCanceled: the run is canceled.
+        StaleAttempt: another agent has claimed the job since.
+        InvalidTransition: no agent holds the job.
+    """
+    require_active(run)
+    require_holder(job, attempt, context.actor)
+    draft = RunDraft(run, compiled_dag, context)
+    returned = draft.set_job(
+        job,
+        status=JobStatus.PENDING,
+        tries=job.tries - 1,
+        ready_at=context.now,
+        held_by=None,
+        held_session=None,
+    )
+    draft.record_job(Event.PLAN_MODIFIED, returned, action="give_back", **details)
+    return draft.decide(returned)
 
 
 def fail_permanently(

@@ -712,3 +712,48 @@ update job
        completed_at = %(completed_at)s,
        error = %(error)s
  where org_id = :org and id = %(id)s;
+
+-- name: cap_applies
+-- Whether the cap `c` limits work on a plan or run by an agent.
+c.org_id = :org
+   and (c.scope = 'org'
+        or c.scope = 'plan' and c.subject = %(plan_id)s::text
+        or c.scope = 'run' and c.subject = %(run_id)s::text
+        or c.scope = 'agent' and c.subject = %(agent)s::text)
+
+-- name: caps_with_reservations
+select c.id, c.scope, c.subject, c.period, c.unit, c.most, c.asked,
+       case when c.period = 'total' or c.day = (app_now() at time zone 'UTC')::date
+            then c.used else 0 end as used,
+       o.reserved, c.paused_at, c.ended_at
+  from work_cap c
+ cross join lateral (
+       select coalesce(sum(case c.unit
+                           when 'tokens' then r.tokens
+                           when 'costUsd' then r.cost_micros
+                           when 'seconds' then r.seconds
+                           when 'steps' then 1
+                           else 0 end), 0)::bigint as reserved
+         from work_reservation r
+        where r.org_id = :org
+          and r.settled_at is null
+          and r.expires_at > app_now()
+          and (c.scope = 'org'
+               or c.scope = 'plan' and c.subject = r.plan_id
+               or c.scope = 'run' and c.subject = r.run_id
+               or c.scope = 'agent' and c.subject = r.agent)) o
+ where c.org_id = :org
+
+-- name: cap_is_paused
+c.paused_at is not null
+   and c.ended_at is null
+   and (c.period = 'total'
+        or (c.paused_at at time zone 'UTC')::date = (app_now() at time zone 'UTC')::date)
+   and not exists (select
+                     from plan p
+                    where p.org_id = :org and p.id = c.subject and c.scope = 'plan'
+                      and p.completed_at is not null)
+   and not exists (select
+                     from run r
+                    where r.org_id = :org and r.id = c.subject and c.scope = 'run'
+                      and coalesce(r.completed_at, r.canceled_at) is not null);

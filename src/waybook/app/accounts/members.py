@@ -31,8 +31,11 @@ class LockedOrg(Locked[tuple[Entry, ...]]):
     #: The org after the change. None if only users and tokens change.
     changed_org: Org | None = None
 
-    def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
+    def __init__(
+        self, ctx: RequestContext, *more: Statement, needs: Scope | None = Scope.ADMIN
+    ) -> None:
+        if needs is not None:
+            require_scope(ctx.caller, needs, "changing users and tokens")
         lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
         super().__init__(ctx, *lock, *more)
 

@@ -24,6 +24,7 @@ from waybook.app.queries.work_list import (
     resolve_plan,
     resolve_run,
 )
+from waybook.app.queries.workers import worker_views, workers_view
 from waybook.app.request.caller import plan_url, require_scope, review_url, run_url
 from waybook.app.request.reply import author_view, budget_view, review_view
 from waybook.app.request.request_context import RequestContext
@@ -198,7 +199,7 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
 
 
 async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
-    rows, held, _ = await list_agents(ctx, limit=query.limit)
+    rows, held, *_ = await list_agents(ctx, limit=query.limit)
     wanted = (query.text or "").casefold()
     listed: list[Json] = [
         {
@@ -225,6 +226,10 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
         if wanted in f"{row.name} {row.session}".casefold()
     ]
     return _listed("agents", listed, rows)
+
+
+async def _workers(ctx: RequestContext, _: ViewQuery) -> Body:
+    return await workers_view(ctx)
 
 
 async def _workflows(ctx: RequestContext, query: ViewQuery) -> Body:
@@ -302,7 +307,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
         "workedSeconds": axis.worked.total_seconds(),
         "openReview": review_view(detail.review, plan.id, base_url),
         "usage": plan.usage.as_reply(),
-        **non_empty(budget=budget_view(plan)),
+        **non_empty(budget=budget_view(plan), workers=worker_views(detail.workers)),
         "lastEvent": _event(last, event_label(last.event, last.action)) if last else None,
         "now": format_time(detail.now),
         "url": plan_url(plan.id, base_url),
@@ -383,6 +388,7 @@ _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]
     "reviews": _reviews,
     "agents": _agents,
     "workflows": _workflows,
+    "workers": _workers,
     "plan": _plan,
     "run": _run,
     "actions": _actions,

@@ -226,6 +226,13 @@ class MutatingArguments(SessionArguments):
     idempotency_key: Key | None = Field(default=None, description="retries count once")
 
 
+class WorkerArguments(MutatingArguments):
+    """Arguments of tools that programs call, not models: the schema omits session and key."""
+
+    session_id: SkipJsonSchema[Key | None] = None
+    idempotency_key: SkipJsonSchema[Key | None] = None
+
+
 @cache
 def _optional_arguments(kind: type[BaseModel]) -> Mapping[str, bool]:
     """Return, by name and alias, whether each optional argument takes a text."""

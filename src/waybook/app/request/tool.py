@@ -67,6 +67,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 PLAN = frozenset({"research"})
 RUNS = frozenset({"runs"})
+WORK = frozenset({"work"})
 #: Administration tools belong to no profile, so only the complete tool list contains them.
 ADMIN = frozenset[str]()
 

@@ -146,6 +146,9 @@ def _matters(board: Body) -> list[Text]:
         if board["canceled"]:
             return [Text(f"canceled: {board['reason']}", style="dim")]
         return [Text(f"✗ {board['reason']}", style="red")]
+    if sleeping := [w for w in board.get("workers", ()) if "resumesAt" in w]:
+        shown = ", ".join(f"{w['agent']} resumes {w['resumesAt'][11:16]} UTC" for w in sleeping)
+        return [Text(shown, style="dim")]
     for step in board["steps"]:
         if "silentSeconds" in step:
             silence = seconds_text(step["silentSeconds"])

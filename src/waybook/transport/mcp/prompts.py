@@ -228,7 +228,7 @@ def instructions_for(always_listed: Collection[str], *, later_runs: bool = False
         _RUNS_ADDENDUM: plans and runs,
         _RUNS: runs and not plans,
         _LATER_RUNS: later_runs,
-        _NEW_WORKFLOW: later_runs or (runs and not adds_workflows),
+        _NEW_WORKFLOW: later_runs or (runs and not plans and not adds_workflows),
         _BOTH: True,
     }
     return "".join(text for text, is_given in parts.items() if is_given)

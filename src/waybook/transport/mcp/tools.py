@@ -36,7 +36,9 @@ from waybook.transport.jsonrpc import (
 )
 
 #: `auto` has the tools of `research` and, once the org has a workflow, also the tools of `runs`.
-PROFILES: Final = ("auto", "research", "runs", "all")
+#: `work` also has the tools of workers.
+PROFILES: Final = ("auto", "research", "runs", "work", "all")
+_PARTS: Final = {"auto": {"research", "runs"}, "work": {"research", "runs", "work"}}
 FILE: Final = "tools.json"
 
 
@@ -48,7 +50,7 @@ class PublishedTool:
     profiles: frozenset[str]
 
     def is_in(self, profile: str) -> bool:
-        parts = {"research", "runs"} if profile == "auto" else {profile}
+        parts = _PARTS.get(profile, {profile})
         return profile == "all" or not parts.isdisjoint(self.profiles)
 
 

@@ -50,6 +50,7 @@ from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
 from waybook.store.plans.load import LoadedPlan, PlanBrief, PlanRequest
+from waybook.store.work import WorkerRow, workers_statement
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
@@ -178,9 +179,10 @@ class PlanInclude(Flag):
     #: Names and status changes of the steps that the page shows.
     WINDOW = auto()
     FINISHED_PLANS = auto()
+    WORKERS = auto()
 
-    PAGE = REVIEW_RECORD | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_PLANS
-    BOARD = HISTORY | STATUS_CHANGES | NAMES
+    PAGE = REVIEW_RECORD | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_PLANS | WORKERS
+    BOARD = HISTORY | STATUS_CHANGES | NAMES | WORKERS
 
 
 class StepWindow(NamedTuple):
@@ -207,6 +209,8 @@ class PlanDetail:
     #: Names of steps without a title. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
     finished_plans: Sequence[Row] = ()
+    #: Last reports of the workers on this plan.
+    workers: Sequence[WorkerRow] = ()
     #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
     #: Status of the listed steps. None lists all steps.
@@ -346,6 +350,7 @@ async def read_plan_detail(
         PlanInclude.ADDED: details.SQL["added"](plan_id=plan_id, most=details.MAX_ENTRIES),
         PlanInclude.FINISHED_PLANS: details.SQL["finished_plans"](plan_id=plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
+        PlanInclude.WORKERS: workers_statement(plan_id),
     }
     statements = {part: statement for part, statement in possible.items() if part in include}
     loaded, ((brief,), *results) = await load_plan(

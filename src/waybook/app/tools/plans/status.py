@@ -12,6 +12,7 @@ import orjson
 from waybook.app.operations.sweeps import record_stall
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
+from waybook.app.queries.workers import worker_views
 from waybook.app.request import reply as replies
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments, optional
 from waybook.app.request.caller import review_url
@@ -47,7 +48,8 @@ async def get_plan_status(ctx: RequestContext, args: _GetPlanStatus) -> Body:
     """Return the status of the plan. If a step has stalled since the last check, record this."""
     limit = replies.reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else replies.MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
-    include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
+    include = PlanInclude.RESULTS | PlanInclude.WORKERS
+    include |= PlanInclude.USAGE if args.detail else PlanInclude.NONE
     detail = await read_plan_detail(ctx, args.plan_id, include, most_results=most)
     if newly_stalled(detail.plan, now=detail.now, patience=detail.stall_threshold):
         loaded, _ = await record_stall(ctx, args.plan_id)
@@ -130,7 +132,7 @@ def _status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Bod
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
         "stalledSteps": replies.stalled_view(detail.stalled),
-        **non_empty(loops=loops or None),
+        **non_empty(loops=loops or None, workers=worker_views(detail.workers)),
         "openReview": replies.review_view(detail.review, plan.id, ctx.services.base_url),
         "usage": plan.usage.as_reply(),
         **non_empty(budget=replies.budget_view(plan)),
