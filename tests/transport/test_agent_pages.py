@@ -124,7 +124,7 @@ async def test_paginated_agent_list_contains_every_agent_exactly_once(
     seen: list[AgentKey] = []
     cursor = None
     while True:
-        agents, _, cursor = await list_agents(reading(agent), cursor, 3)
+        agents, _, cursor, _ = await list_agents(reading(agent), cursor, 3)
         seen += [each.key for each in agents]
         if cursor is None:
             break

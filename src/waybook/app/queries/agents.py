@@ -23,6 +23,7 @@ from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.agents import AgentRow, NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Row, is_uuid
+from waybook.store.work import WorkerRow, workers_statement
 
 __all__ = ["AgentRow", "Row"]
 
@@ -87,6 +88,7 @@ class AgentActivity(NamedTuple):
     held: list[Row]
     entries: list[SealedEntry]
     names: Names
+    workers: Sequence[WorkerRow]
     counts: Row
     now: datetime
     next_cursor: str | None
@@ -96,25 +98,34 @@ class AgentActivity(NamedTuple):
         return bool(self.counts.entries >= agents.MAX_COUNTED)
 
 
+class AgentList(NamedTuple):
+    """A page of agents, latest first, and all workers that report.
+
+    `held` has the steps and jobs that each agent works on.
+    """
+
+    agents: list[AgentRow]
+    held: Mapping[AgentKey, list[Row]]
+    next_cursor: str | None
+    workers: Sequence[WorkerRow]
+
+
 async def list_agents(
     ctx: RequestContext, cursor: str | None = None, limit: int = PAGE_SIZE
-) -> tuple[list[AgentRow], Mapping[AgentKey, list[Row]], str | None]:
-    """Return a page of the agents that made calls in the last 30 days, latest first.
-
-    Return also the steps and jobs that each agent works on, and the cursor of the next page.
-    """
+) -> AgentList:
+    """Return a page of the agents that made calls in the last 30 days."""
     at, name, session = _place(cursor)
     statement = agents.SQL["agents_page"](
         at=at, name=name, session=session, most=limit + 1, counted=agents.MAX_COUNTED
     )
-    rows, *held = await ctx.read(statement, *agents.held_statements())
+    rows, workers, *held = await ctx.read(statement, workers_statement(), *agents.held_statements())
     shown = rows[:limit]
     items: dict[AgentKey, list[Row]] = {row.key: [] for row in shown}
     for item in (item for items_of_kind in held for item in items_of_kind):
         items.get(AgentKey(item.held_by, item.session), []).append(item)
     last = shown[-1] if len(rows) > limit else None
     place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
-    return shown, items, ",".join(place) or None
+    return AgentList(shown, items, ",".join(place) or None, workers)
 
 
 def facts_of_agent(ctx: RequestContext, agent: AgentRow, held: Sequence[Row]) -> Facts:
@@ -148,8 +159,8 @@ async def read_agent(
         until=rfc3339(until) if until else NEVER,
         counted=agents.MAX_COUNTED,
     )
-    rows, *held, (counted,), listed = await ctx.read(
-        agent, *agents.held_statements(key), counts, entries
+    rows, workers, *held, (counted,), listed = await ctx.read(
+        agent, workers_statement(key=key), *agents.held_statements(key), counts, entries
     )
     if not rows:
         raise NotFound("there is no agent with this name and session; see the list of agents")
@@ -158,6 +169,7 @@ async def read_agent(
     return AgentActivity(
         agent=row,
         held=[item for items in held for item in items],
+        workers=workers,
         entries=shown,
         names=await find_names(ctx, shown),
         counts=counted,

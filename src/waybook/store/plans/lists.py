@@ -97,11 +97,12 @@ class PendingCounts(NamedTuple):
     reviews: int
     runs: int
     failed_stages: int
+    caps: int
     now: datetime
 
     @property
     def total(self) -> int:
-        return self.reviews + self.runs + self.failed_stages
+        return self.reviews + self.runs + self.failed_stages + self.caps
 
 
 SQL = load(

@@ -280,7 +280,7 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
  where r.org_id = :org and r.id = %(review_id)s;
 
 -- name: waiting
--- Count the reviews, runs and failed stages that wait for a person, up to a limit.
+-- Count the reviews, runs, failed stages and caps that wait for a person, up to a limit.
 select (select count(*)
           from (select
                   from review r
@@ -297,4 +297,8 @@ select (select count(*)
                  where r.org_id = :org and r.awaiting_since is not null
                  limit %(most)s) r) as runs,
        (select count(*) from :failed_stages) as failed_stages,
+       (select count(*)
+          from (select from work_cap c
+                 where c.org_id = :org and :cap_is_paused
+                 limit %(most)s) c) as caps,
        app_now() as now;

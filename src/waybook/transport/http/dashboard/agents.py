@@ -65,12 +65,13 @@ class Lane(NamedTuple):
 
 async def agent_list(page: PageRequest) -> Response:
     ctx = await page.context()
-    agents, held, cursor = await list_agents(ctx, page.query("behind"))
+    agents, held, cursor, workers = await list_agents(ctx, page.query("behind"))
     lanes, period = await _lanes(page, agents, held, "6h")
     return await page.render(
         "agents",
         agents=agents,
         held=held,
+        workers=workers,
         lanes=[lane for lane in lanes if lane.spans][:_MAX_LANES],
         working=sum(bool(lane.held) for lane in lanes),
         silent=[lane for lane in lanes if lane.is_silent],
@@ -83,7 +84,7 @@ async def agent_list(page: PageRequest) -> Response:
 
 
 async def timeline_page(page: PageRequest) -> Response:
-    agents, held, _ = await list_agents(await page.context())
+    agents, held, *_ = await list_agents(await page.context())
     lanes, period = await _lanes(page, agents, held, "24h")
     busy = [lane for lane in lanes if lane.spans]
     return await page.render(

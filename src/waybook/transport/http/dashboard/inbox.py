@@ -28,6 +28,7 @@ from waybook.app.queries.inbox import (
     read_stage_documents,
     runs_awaiting_feedback,
 )
+from waybook.app.queries.workers import PausedCap, list_paused_caps
 from waybook.app.request.request_context import RequestContext
 from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
@@ -166,6 +167,9 @@ STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
 _MAX_ITEM_LENGTH: Final = 64
 
 
+Source: TypeAlias = ReviewRecord | PendingFeedback | FailedStage | PausedCap
+
+
 class InboxItem(NamedTuple):
     """An entry of the list."""
 
@@ -174,7 +178,7 @@ class InboxItem(NamedTuple):
     title: str
     text: str
     since: datetime
-    source: ReviewRecord | PendingFeedback | FailedStage
+    source: Source
     is_overdue: bool = False
 
     @property
@@ -213,6 +217,11 @@ async def _waiting_items(ctx: RequestContext) -> list[InboxItem]:
         text = f"{failed.run_name}. {failed.failure.reason[:PREVIEW_LENGTH]}"
         title = f"{failed.failure.stage} failed"
         items.append(InboxItem(key, title, text, failed.since, failed))
+    for paused in await list_paused_caps(ctx, most=_MAX_CARDS):
+        title, text = cap_words(paused)
+        since = paused.cap.paused_at
+        if since is not None:
+            items.append(InboxItem(f"cap-{paused.cap.id}", title, text, since, paused))
     items.sort(key=lambda item: (not item.is_overdue, item.since))
     return items[:_MAX_CARDS]
 
@@ -258,19 +267,73 @@ async def _find_card(ctx: RequestContext, items: Sequence[InboxItem], chosen: st
     return await _open_card(ctx, source) if source else None
 
 
-async def _open_card(
-    ctx: RequestContext, source: ReviewRecord | PendingFeedback | FailedStage
-) -> Card:
+async def _open_card(ctx: RequestContext, source: Source) -> Card:
     if isinstance(source, ReviewRecord):
         return decision_card(source, (await read_evidence(ctx, [source.id]))[source.id])
     if isinstance(source, PendingFeedback):
         (documents,) = await read_stage_documents(ctx, [source])
         return stage_card(source, documents)
+    if isinstance(source, PausedCap):
+        return cap_card(source)
     key = f"failed-{source.run_id}-{source.failure.stage}"
     return {"kind": "failure", "key": key, "since": source.since, "stage": source, "outcome": None}
 
 
+_UNITS: Final = {
+    "costUsd": "dollars",
+    "seconds": "seconds of work",
+    "failures": "failures in a row",
+}
+
+
+def cap_words(paused: PausedCap) -> tuple[str, str]:
+    """Return a title and a sentence for a cap that paused work."""
+    cap = paused.cap
+    unit = _UNITS.get(cap.unit, cap.unit)
+    whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
+    day = " today" if cap.period == "day" else ""
+    used = f"{cap.shown(cap.used):,} of {cap.shown(cap.most):,} {unit} are used{day}"
+    return f"Cap on {unit} reached", f"{whose}: {used}."
+
+
+def cap_card(paused: PausedCap, **more: object) -> Card:
+    title, text = cap_words(paused)
+    cap = paused.cap
+    return {
+        "kind": "cap",
+        "key": f"cap-{cap.id}",
+        "cap": cap,
+        "title": title,
+        "text": text,
+        "path": f"/{cap.scope}s/{cap.subject}" if cap.scope in {"plan", "run"} else "/agents",
+        "since": cap.paused_at,
+        # One click doubles the limit.
+        "proposed": f"{max(1, 2 * cap.shown(cap.most)):g}",
+        "typed": typed_input(),
+        "outcome": None,
+        **more,
+    }
+
+
+async def submit_cap(page: PageRequest) -> Response:
+    """Raise the limit of a cap, or end the work."""
+    form = await page.form()
+    cap_id, limit = form.text("capId"), form.text("limit").replace(",", "").strip()
+    args: dict[str, object] = {"capId": cap_id}
+    args |= {"end": True} if form.text("end") else {"limit": limit}
+    answer = await page.call_tool("decide_cap", args)
+    if not answer.is_error:
+        return redirect(form.return_path)
+    ctx = await page.context()
+    paused = [p for p in await list_paused_caps(ctx) if p.cap.id == cap_id]
+    if not paused:
+        return redirect("/inbox")
+    card = cap_card(paused[0], proposed=limit, typed=typed_input(error=error_message(answer)))
+    return await inbox_page(page, card, HTTPStatus.OK if page.is_partial else 400)
+
+
 _DONE: Final = {
+    "cap": "Your decision was saved.",
     "feedback": "Feedback sent. The next stage has started.",
     "retry": "Failed jobs were reset and can be claimed again.",
 }

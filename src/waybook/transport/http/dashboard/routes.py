@@ -81,6 +81,7 @@ ACTIONS: Final[Mapping[str, Handler]] = {
     "/theme": operations.choose_theme,
     "/decisions": inbox.submit_decision,
     "/feedback": inbox.submit_feedback,
+    "/caps": inbox.submit_cap,
     "/runs/{run_id}/retry": run_page.retry_or_regenerate,
     "/runs/{run_id}/regenerate": run_page.retry_or_regenerate,
 }
