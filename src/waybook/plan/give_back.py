@@ -3,9 +3,15 @@
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, is_current_attempt
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft, require_open
+from waybook.plan.draft import (
+    Decision,
+    Draft,
+    register_session,
+    require_open,
+    resume_plan,
+    settle,
+)
 from waybook.plan.model import Plan, Step, StepId, StepStatus
-from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.submit import stale_attempt
 
 

@@ -9,9 +9,15 @@ from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request import arguments as arg
 from waybook.app.request.access import plan_of_step, require_job, run_of_job
-from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
-from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import (
+    LockedPlan,
+    OpenTransaction,
+    PlanProposal,
+    Proposal,
+    Written,
+    update,
+)
 from waybook.app.request.reply import next_call, next_job_call
 from waybook.app.request.request_context import RequestContext, ToolReply, uuid_or_nil
 from waybook.app.request.tool import WORK, Tool

@@ -292,8 +292,12 @@ def cap_words(paused: PausedCap) -> tuple[str, str]:
     unit = _UNITS.get(cap.unit, cap.unit)
     whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
     day = " today" if cap.period == "day" else ""
-    used = f"{cap.shown(cap.used):,} of {cap.shown(cap.most):,} {unit} are used{day}"
-    return f"Cap on {unit} reached", f"{whose}: {used}."
+    used, most = (_number(cap.shown(amount)) for amount in (cap.used, cap.most))
+    return f"Cap on {unit} reached", f"{whose}: {used} of {most} {unit} are used{day}."
+
+
+def _number(amount: float) -> str:
+    return f"{amount:,.2f}".removesuffix(".00")
 
 
 def cap_card(paused: PausedCap, **more: object) -> Card:
@@ -308,7 +312,7 @@ def cap_card(paused: PausedCap, **more: object) -> Card:
         "path": f"/{cap.scope}s/{cap.subject}" if cap.scope in {"plan", "run"} else "/agents",
         "since": cap.paused_at,
         # One click doubles the limit.
-        "proposed": f"{max(1, 2 * cap.shown(cap.most)):g}",
+        "proposed": _number(max(1, 2 * cap.shown(cap.most))),
         "typed": typed_input(),
         "outcome": None,
         **more,
