@@ -25,7 +25,7 @@ TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 def render_page(plan: Plan) -> str:
     content = plan_content(make_plan_detail(plan))
-    request = {"path": f"/plans/{plan.id}", "query": {}, "now": NOON}
+    request = {"path": f"/plans/{plan.id}", "query": {}, "now": NOON, "thread": None}
     layout = {**request, "person": None, "theme": "", "waiting": 1, "token": "t" * 43}
     return TEMPLATES.get_template("plan.html").render({**layout, **content})
 

@@ -54,6 +54,7 @@ PLACES = {
     "resultSummary": {"resultSummary", "result"},
     "summary": {"summary"},
     "tags": {"tags"},
+    "text": {"text"},
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }

@@ -7,7 +7,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.work_export import export_body, read_run_rows, run_report_text
+from waybook.app.queries.work_export import export_body, read_run_report, read_run_rows
 from waybook.app.queries.work_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.model import RunState
@@ -93,7 +93,7 @@ async def test_canceled_run_is_closed_in_lists_export_and_report(
     assert (await agent.call("list_dags"))["openRuns"] == []
     detail = await read_run_detail(ctx, run["runId"], RunInclude.ALL)
     assert (detail.is_closed, detail.workers) == (True, ())
-    assert f"Canceled by ann, 2030-01-01 12:00 UTC: {REASON}" in run_report_text(detail)
+    assert f"Canceled by ann, 2030-01-01 12:00 UTC: {REASON}" in await read_run_report(ctx, detail)
     exported = export_body(await read_run_rows(ctx, run["runId"]))["run"]
     assert isinstance(exported, dict)
     assert exported["cancelReason"] == REASON

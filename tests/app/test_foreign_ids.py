@@ -28,11 +28,12 @@ TEXTS = {
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
     *("content", "resultSummary", "resultSchema", "stepExecutionReport", "input", "metadata"),
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
-    *("quote", "mediaType", "file", "seen", "conditionExpression"),
+    *("assignee", "quote", "mediaType", "file", "seen", "conditionExpression"),
 }
 #: Arguments that are looked up only among the parts of a plan or job of the caller's org, so that
 #: no query contains an id of another org.
 WITHIN_OURS = {
+    "comment.resolveIds",
     "get_job_input.documentId",
     "get_research_context.part",
     "get_step_context.part",

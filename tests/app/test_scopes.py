@@ -56,6 +56,7 @@ NEEDS = {
     "give_back": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
     "report_worker": {Scope.PLAN_WRITE, Scope.RUN_WRITE},
     "decide_cap": {Scope.REVIEW},
+    "comment": {Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW},
     "draw_map": READ,
     "ping": READ,
 }

@@ -211,6 +211,20 @@ def test_plan_verbs_work_over_http(away: Away, terminal: Terminal) -> None:
     assert row["planId"] == copy
 
 
+def test_comment_verbs_write_show_and_resolve_over_http(away: Away) -> None:
+    run_id = away.say("run", "start", "dialectic", "Oder", "Why?", "--models", "a").split()[-1]
+    away.say("plan", "start", "-", "--yes", typed="# Oder\n\n- [ ] Find the source\n")
+    for words in (["run", "comment", run_id], ["plan", "comment", "Oder", "--step", "1"]):
+        assert "No open comments." in away.say(*words)
+        away.say(*words, "Is it long, @ann?", "--assign", "ann")
+        shown = away.say(*words)
+        assert ("ann, for ann" in shown, "  Is it long, @ann?" in shown) == (True, True)
+        away.say(*words, "It is.", "--resolve", shown.split()[0])
+        assert "Is it long" not in away.say(*words)
+    refused = away.run("plan", "comment", "Oder", "Well?", "--step", "9")
+    assert (refused.exit_code, "has no step 9" in refused.stderr) == (1, True)
+
+
 def test_plan_start_creates_a_plan_on_the_server(away: Away, tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_text("# Volga\n\n- [ ] Find the source\n")

@@ -231,6 +231,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
     await agent.call("request_user_review", stepId=step_id, summary="Well?")
     args = {"decision": "modify", "feedback": "Again."}
     await agent.decide(plan, **args)
+    await agent.call("comment", subjectId=step_id, text="Why twice?")
     await agent.call("get_step_context", stepId=step_id)
 
 
@@ -265,6 +266,7 @@ async def make_run_that_ends_well(agent: AgentClient) -> None:
     gathering = await agent.job(run)
     args = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
     await agent.call("get_job_input", **args)
+    await agent.call("comment", subjectId=gathering["jobId"], text="Be brief.")
     await agent.call("get_job_input", jobId=gathering["jobId"])
     await agent.call("get_job_input", jobId=gathering["jobId"], documentKey="$documents")
     await agent.submit_documents(gathering)

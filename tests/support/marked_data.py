@@ -17,7 +17,15 @@ from waybook.background import render_all_orgs
 #: stored.
 FORMAL = frozenset(
     {
-        *("action", "candidate", "conditionExpression", "cursor", "dagSlug", "definition"),
+        *(
+            "action",
+            "assignee",
+            "candidate",
+            "conditionExpression",
+            "cursor",
+            "dagSlug",
+            "definition",
+        ),
         *("documentKey", "file", "fromStage", "jobTypes", "kinds", "mediaType", "model", "modelId"),
         *("models", "part", "place", "query", "resultSchema", "schema", "seen", "stageSlug"),
         "stepKey",
@@ -112,6 +120,8 @@ async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
     await _research(agent, ink, plan)
     await _changed(agent, ink, plan)
     await _reviewed(agent, ink, await agent.take(plan))
+    for subject in (plan["planId"], *plan["stepIds"]):
+        await agent.call("comment", subjectId=subject, text=ink.long("comment", "text"))
     return plan
 
 

@@ -76,6 +76,17 @@ async def _review(agent: AgentClient) -> Body:
     }
 
 
+async def _comment(agent: AgentClient) -> Body:
+    step_id = (await agent.plan())["stepIds"][0]
+    question = await agent.call("comment", subjectId=step_id, text="Is it?")
+    return {
+        "subjectId": step_id,
+        "text": "It is, @ann.",
+        "resolveIds": [question["commentId"]],
+        "assignee": agent.caller.user,
+    }
+
+
 async def _decide(agent: AgentClient) -> Body:
     review = await agent.call("request_user_review", **await _review(agent))
     named = {name: review[name] for name in ("planId", "stepId", "reviewId")}
@@ -302,6 +313,7 @@ PREPARE: dict[str, Prepare] = {
     "decide_cap": _decide_cap,
     "give_back": _give_back,
     "report_worker": _report,
+    "comment": _comment,
     "draw_map": run_calls.drawn,
 }
 

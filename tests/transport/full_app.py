@@ -97,6 +97,7 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     written = await valid_call(agent, "store_research_output")
     stored = await agent.call("store_research_output", **written)
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
+    named["subject_id"] = plan["stepIds"][0]
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
     note = await agent.call("store_research", kind="note", title="Nile", content="It is long.")
     kept = {"output_id": stored["outputId"], "research_id": note["artifactId"]}

@@ -110,7 +110,14 @@ async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
             for view in (
                 *("plans?limit=1&state=all", "runs?q=x", "reviews", "agents", "workflows"),
                 *(f"plan?q={known['planId']}", f"run?q={run_id}", "plans?state=x", "plans?x=1"),
-                *("plans?limit=0", "plan?q=unknown", "x"),
+                *("plans?limit=0", "plan?q=unknown", "x", f"comments?q={run_id}", "comments"),
+            )
+        ),
+        *(
+            ("/api/comments", "/api/comments", body)
+            for body in (
+                json.dumps({"subjectId": run_id, "text": "Well done."}).encode(),
+                *(b'{"subjectId":"x","text":"y"}', b'{"text":"y"}', b"[]", b"{"),
             )
         ),
         *(

@@ -29,6 +29,7 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             f"/plans/{other['planId']}/steps/{other['stepIds'][0]}",
             changed,
         ),
+        "/comments/{subject_id}": (f"/comments/{plan['planId']}", {"text": "Is it?"}),
         "/plans/{plan_id}/cancel": await _cancellation(agent),
         "/decisions": ("/decisions", await _decision(agent)),
         "/decisions/selected": (

@@ -48,6 +48,7 @@ MODULES: Final = {
     "decide_cap": "work.caps",
     "give_back": "work.workers",
     "report_worker": "work.workers",
+    "comment": "comments",
     "draw_map": "runs.draw_map",
     "ping": "ping",
 }

@@ -16,6 +16,7 @@ KEYED_TOOLS: Final = frozenset(
     {
         "add_dag",
         "cancel_run",
+        "comment",
         "complete_skill",
         "copy_plan",
         "copy_run",

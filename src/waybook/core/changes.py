@@ -42,6 +42,7 @@ class Entity(StrEnum):
     SOURCE = "source"
     ARTIFACT_SOURCE = "artifact_source"
     USAGE = "usage"
+    COMMENT = "comment"
     SKILL_EXECUTION = "skill_execution"
     RUN = "run"
     STAGE_RUN = "stage_run"

@@ -75,10 +75,12 @@ class NotificationKind(StrEnum):
     PLAN_STALLED = "plan.stalled"
     PLAN_COMPLETED = "plan.completed"
     PLAN_FAILED = "plan.failed"
+    PLAN_COMMENTED = "plan.commented"
     AWAITING_FEEDBACK = "run.awaiting_feedback"
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
     RUN_CANCELED = "run.canceled"
+    RUN_COMMENTED = "run.commented"
     TEST = "webhook.test"
 
 

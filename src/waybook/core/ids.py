@@ -32,6 +32,7 @@ class IdKind(StrEnum):
     RUN = "run"
     JOB = "job"
     REVIEW = "review"
+    COMMENT = "comment"
 
 
 class IdSource:

@@ -13,11 +13,13 @@ from waybook.json_values import Json
 
 #: Suffixes and full names of the database columns that may contain a person's name.
 _PERSON_FIELD_SUFFIXES = ("_by", "_as")
-_PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
+_PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason", "assignee"})
 #: Suffixes and full names of the JSON keys, in replies and audit entries, whose values may be a
 #: person's name.
 _PERSON_DETAIL_SUFFIXES = ("By", "As")
-_PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
+_PERSON_DETAIL_KEYS = frozenset(
+    {"takenFrom", "actor", "by", "user", "author", "reason", "assignee"}
+)
 
 
 def rejection_reason(user: str) -> str:

@@ -221,6 +221,14 @@ _REVIEW: dict[str, Json] = {
     "questions": 1,
 }
 
+_COMMENT: dict[str, Json] = {
+    "comment": {
+        "commentId": f"{_ID}5",
+        "text": "Is the Nile really longer? @bob",
+        "mentions": [{"user": "bob"}],
+        "assignee": "bob",
+    }
+}
 _REVIEWED: dict[str, Json] = {
     **_PLAN,
     "status": "awaiting_review",
@@ -235,10 +243,12 @@ _DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
         NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
         NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
         NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
+        NotificationKind.PLAN_COMMENTED: {**_PLAN, **_COMMENT, "stepId": f"{_ID}3"},
         NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
         NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
         NotificationKind.RUN_COMPLETED: _RUN,
         NotificationKind.RUN_CANCELED: {**_RUN, "reason": "The question has changed."},
+        NotificationKind.RUN_COMMENTED: {**_RUN, **_COMMENT, "jobId": f"{_ID}6"},
         NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
     }
 )

@@ -116,6 +116,10 @@ usage u
     plan_id text parent, run_id text parent, id uuid key, step_id text, job_id text,
     attempt bigint, input_tokens bigint, output_tokens bigint, cost_micros bigint, model text,
     at timestamptz, by text, session text
+comment m
+    plan_id text parent, run_id text parent, id text key, step_id text, job_id text, body text,
+    assignee text, created_at timestamptz, created_by text, session text, channel text,
+    resolved_at timestamptz, resolved_by text
 run r
     id text key, name text, dag_slug text, dag_version integer, completed_at timestamptz,
     canceled_at timestamptz, canceled_by text, cancel_reason text, copied_from text,

@@ -386,13 +386,32 @@ strpos(lower(p.name), lower(%(text)s::text)) > 0;
 r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
 s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
 r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
-:state_of_plan as plan_state, :plan_is_held as plan_is_held;
+:state_of_plan as plan_state, :plan_is_held as plan_is_held, :assignee_of_step as assignee;
 
 -- name: review_with_its_step
 review r
 join plan p on p.org_id = :org and r.org_id = :org and p.id = r.plan_id
 join plan_step s on s.org_id = :org and s.id = r.step_id
 join step_brief b on b.org_id = :org and b.step_id = s.id;
+
+-- name: comment_is_in_thread
+-- True if the comment is about exactly this plan, step, run or job.
+m.org_id = :org
+and (m.plan_id = %(plan_id)s::text and m.step_id is not distinct from %(step_id)s::text
+     or m.run_id = %(run_id)s::text and m.job_id is not distinct from %(job_id)s::text);
+
+-- name: row_of_comment
+m.id::text, m.plan_id::text, m.step_id::text, m.run_id::text, m.job_id::text, m.body, m.assignee,
+m.created_at, m.created_by, m.session, m.channel, m.resolved_at, m.resolved_by;
+
+-- name: assignee_of_step
+-- Assignee of the step `s`: that of the newest open comment of the step that has one.
+(select m.assignee
+   from comment m
+  where m.org_id = :org and m.plan_id = s.plan_id and m.step_id = s.id
+    and m.assignee is not null and m.resolved_at is null
+  order by m.id desc
+  limit 1);
 
 -- name: passage_fits
 (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))

@@ -174,7 +174,7 @@ _PLAN_PARTS = (
     "outputFormattingInstructions",
 )
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
-PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
+PARTS_BY_ID = ("artifact", "summary", "questions", "feedback", "comment")
 _MAX_NUMBER_DIGITS = 9
 
 

@@ -249,6 +249,8 @@ _ACTION_LABELS = {
     "cancel_plan": "canceled the plan",
     "taken_over": "took over a step",
     "research_stored": "stored research",
+    "commented": "commented",
+    "comments_resolved": "resolved comments",
     "imported": "imported a JSON export",
     "run_started": "started the run",
     "stage_started": "started a stage",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, NamedTuple
 
+from waybook.app.queries.comments import run_assignees
 from waybook.app.queries.overview import RunFailure
 from waybook.app.queries.work_list import (
     EXCERPT_LENGTH,
@@ -39,11 +40,15 @@ _MAX_PENDING = 250
 
 
 async def list_reviews(
-    ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
+    ctx: RequestContext,
+    plan_id: str | None = None,
+    *,
+    limit: int = 100,
+    assignee: str | None = None,
 ) -> list[ReviewRecord]:
     """Return the open reviews, longest waiting first."""
     statement = lists.SQL["open_reviews"](
-        plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
+        plan_id=id_or_nil(plan_id) if plan_id else None, most=limit, assignee=assignee
     )
     (rows,) = await ctx.read(statement)
     return lists.read_review_records(rows)
@@ -72,6 +77,7 @@ class PendingFeedback:
     run: RunSummary
     stage_slug: str
     since: datetime
+    assignee: str | None = None
 
     @property
     def stage_name(self) -> str:
@@ -79,13 +85,25 @@ class PendingFeedback:
         return stage.name if stage else self.stage_slug
 
 
-async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    (rows,) = await ctx.read(load.SQL["awaiting_runs"](most=most))
-    return [
-        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=run.awaiting_since)
+async def runs_awaiting_feedback(
+    ctx: RequestContext, *, most: int = 100, assignee: str | None = None
+) -> list[PendingFeedback]:
+    """Return the runs that wait for feedback, of all or only those assigned to a person."""
+    (rows,) = await ctx.read(
+        load.SQL["awaiting_runs"](most=most if assignee is None else _MAX_PENDING)
+    )
+    assigned = await run_assignees(ctx, [row.id for row in rows]) if rows else {}
+    pending = [
+        PendingFeedback(
+            run=run,
+            stage_slug=run.awaiting.slug,
+            since=run.awaiting_since,
+            assignee=assigned.get(run.id),
+        )
         for run in await read_run_summaries(ctx, rows)
         if run.awaiting is not None and run.awaiting_since is not None
     ]
+    return [stage for stage in pending if assignee in {None, stage.assignee}][:most]
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:

@@ -37,6 +37,7 @@ from waybook.plan.model import DONE_STEP, GROWING, BranchAction, BranchOutcome, 
 from waybook.plan.ordering import added_reference
 from waybook.plan.states import past_states
 from waybook.store.audit import SealedEntry, read_rows
+from waybook.store.comments import SQL as COMMENT_SQL
 from waybook.store.plans import details
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import SQL as PLAN_SQL
@@ -55,6 +56,7 @@ PLAN_KEYS: Final = {
     "source": "sources",
     "artifact_source": "artifactSources",
     "usage": "usage",
+    "comment": "comments",
     "session": "sessions",
 }
 RUN_KEYS: Final = {
@@ -66,6 +68,7 @@ RUN_KEYS: Final = {
     "rendered_document": "renderedDocuments",
     "late_result": "lateResults",
     "usage": "usage",
+    "comment": "comments",
 }
 
 
@@ -119,7 +122,8 @@ def imported_rows(export: Mapping[str, Json], keys: Mapping[str, str]) -> Rows:
     """Return the rows of an export by kind and id. This is the inverse of `exported_rows`."""
     rows: Rows = {}
     for kind, name in keys.items():
-        items = export.get(name)
+        # Exports of earlier versions of Waybook have no comments.
+        items = export.get(name, [] if kind == "comment" else None)
         if not isinstance(items, list):
             raise InvalidInput(f"this export has no list {name}; export again")
         if items:
@@ -285,6 +289,7 @@ def _plan_lines(exported: ExportedRows) -> Iterator[str]:
     if plan.get("fail_reason"):
         ended = "was canceled" if plan.get("canceled") else "failed"
         yield f"\nIt {ended}: {_line(plan['fail_reason'])}"
+    yield from _comment_lines(exported.rows, None)
     yield from _step_lines(exported.rows, states)
     yield from _artifact_lines(exported.rows)
     yield "\n## History\n"
@@ -328,6 +333,18 @@ def _step_lines(rows: Rows, states: Mapping[StepId, Shown]) -> Iterator[str]:
             by = f"{_line(review['decided_by'])}: {review['decision']}{feedback}"
             yield f"\n**Review**: {_line(review['summary'])}"
             yield f"\n{by if review.get('decision') else 'Awaiting decision.'}"
+        yield from _comment_lines(rows, step_id)
+
+
+def _comment_lines(rows: Rows, part_id: str | None) -> Iterator[str]:
+    """Yield the comments on a step or job or, without an id, on the plan or run as a whole."""
+    for _, row in sorted(rows.get("comment", {}).items()):
+        if (row.get("step_id") or row.get("job_id")) == part_id:
+            for_ = f" for {_line(row['assignee'])}" if row.get("assignee") else ""
+            done = f" (resolved by {_line(row['resolved_by'])})" if row.get("resolved_by") else ""
+            about = f" on the job {row['job_id']}" if row.get("job_id") else ""
+            by = f"{_line(row['created_by'])}{about}{for_}{done}"
+            yield f"\n**Comment** by {by}: {_line(row['body'])}"
 
 
 def _artifact_lines(rows: Rows) -> Iterator[str]:
@@ -407,11 +424,12 @@ async def read_run_rows(ctx: RequestContext, run_id: str) -> ExportedRows:
     )
 
 
-def run_report_text(detail: RunDetail) -> str:
-    return "".join(f"{line}\n" for line in _run_lines(detail))
+async def read_run_report(ctx: RequestContext, detail: RunDetail) -> str:
+    (comments,) = await ctx.read(COMMENT_SQL["rows_of_run"](run_id=detail.run.id))
+    return "".join(f"{line}\n" for line in _run_lines(detail, read_rows(comments)))
 
 
-def _run_lines(detail: RunDetail) -> Iterator[str]:
+def _run_lines(detail: RunDetail, rows: Rows) -> Iterator[str]:
     yield export_drawing(DrawingFormat.MARKDOWN, run_drawing(detail)).rstrip("\n")
     done = f"{detail.stages_done} of {detail.stages_total} stages done"
     yield f"\n**{detail.state}**, {done}, as of {_time(detail.now)}."
@@ -427,6 +445,8 @@ def _run_lines(detail: RunDetail) -> Iterator[str]:
         if stage.feedback:
             by = f"{_line(slug)} by {_line(stage.feedback_by)}"
             yield f"\nFeedback on {by}: {_line(stage.feedback)}"
+    for part_id in sorted({str(row["job_id"] or "") for row in rows.get("comment", {}).values()}):
+        yield from _comment_lines(rows, part_id or None)
     if detail.documents:
         yield "\n## Documents\n"
     for item in detail.documents:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.agents import facts_of_agent, list_agents
 from waybook.app.queries.audit import RUN, event_label
+from waybook.app.queries.comments import comment_view, find_subject, thread_statements
 from waybook.app.queries.inbox import Row, list_failed_stages, list_reviews, runs_awaiting_feedback
 from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
@@ -163,21 +164,23 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
             since=format_time(record.requested_at),
             requestedBy=record.requested_by,
             actions=[*offered(Facts(Kind.REVIEW, Shown.NEEDS_YOU))],
+            assignee=record.assignee,
             reviewUrl=review_url(record.plan_id, ctx.services.base_url),
         )
         for record in records
     ]
     if plan_id is None:
         reviews += [
-            {
-                "kind": "feedback",
-                "runId": pending.run.id,
-                "name": pending.run.name,
-                "title": pending.stage_slug,
-                "since": format_time(pending.since),
-                "actions": [*offered(pending.run.facts)],
-                "runUrl": run_url(pending.run.id, ctx.services.base_url),
-            }
+            non_empty(
+                kind="feedback",
+                runId=pending.run.id,
+                name=pending.run.name,
+                title=pending.stage_slug,
+                since=format_time(pending.since),
+                actions=[*offered(pending.run.facts)],
+                runUrl=run_url(pending.run.id, ctx.services.base_url),
+                assignee=pending.assignee,
+            )
             for pending in await runs_awaiting_feedback(ctx, most=query.limit)
         ]
         reviews += [
@@ -230,6 +233,14 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
 
 async def _workers(ctx: RequestContext, _: ViewQuery) -> Body:
     return await workers_view(ctx)
+
+
+async def _comments(ctx: RequestContext, query: ViewQuery) -> Body:
+    """Return the newest comments on the plan, step, run or job with the id in `q`."""
+    subject = await find_subject(ctx, query.text or "")
+    open_only = query.state != ALL
+    rows, _ = await ctx.read(*thread_statements(subject, only_open=open_only))
+    return {"subjectId": subject.id, "comments": [comment_view(row) for row in rows]}
 
 
 async def _workflows(ctx: RequestContext, query: ViewQuery) -> Body:
@@ -389,6 +400,7 @@ _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]
     "agents": _agents,
     "workflows": _workflows,
     "workers": _workers,
+    "comments": _comments,
     "plan": _plan,
     "run": _run,
     "actions": _actions,

@@ -17,8 +17,8 @@ from waybook.app.queries.work_export import (
     export_json,
     plan_report_text,
     read_plan_rows,
+    read_run_report,
     read_run_rows,
-    run_report_text,
 )
 from waybook.app.queries.work_list import resolve_plan, resolve_run
 from waybook.app.request.request_context import RequestContext
@@ -112,7 +112,7 @@ async def _parts(ctx: RequestContext, plan_id: str, run_id: str, form: str) -> A
         case "markdown" if plan_id:
             text = plan_report_text(await read_plan_rows(ctx, plan_id))
         case "markdown":
-            text = run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL))
+            text = await read_run_report(ctx, await read_run_detail(ctx, run_id, RunInclude.ALL))
         case "csv" if plan_id:
             text = await plan_timeline(ctx, plan_id)
         case "csv":

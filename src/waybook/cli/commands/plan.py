@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from textwrap import indent
 from typing import Any
 
 import click
@@ -18,9 +19,11 @@ from waybook.cli.access import (
 from waybook.cli.completion import completer
 from waybook.cli.diagram_files import export_options
 from waybook.cli.lazy import load
+from waybook.cli.options import Option
 from waybook.cli.output import done
 from waybook.cli.terminal.errors import HintedError
 from waybook.core.actions import Kind, action
+from waybook.core.hidden_characters import escape_hidden
 
 plan_argument = partial(click.argument, "plan", shell_complete=completer("plans", "planId"))
 _steps_argument = click.argument("steps", nargs=-1, type=int, metavar="[STEP]...")
@@ -112,3 +115,59 @@ def copy_command(server: Server, *, plan: str, first: int | None, name: str | No
 def share_command(server: Server, *, plan: str, days: int) -> None:
     """Anyone with the link can read the snapshot."""
     click.echo(server.share(find(server, Kind.PLAN, plan, "share")[0]["planId"], days))
+
+
+def comment_on(
+    server: Server, subject: str, text: str | None, assignee: str | None, resolved: tuple[str, ...]
+) -> None:
+    """Write a comment or resolve comments; without either, print the open comments."""
+    values: Body = {"text": text, "assignee": assignee, "resolveIds": [*resolved]}
+    arguments = {name: value for name, value in values.items() if value}
+    if arguments:
+        server.call("comment", {"subjectId": subject, **arguments})
+        click.echo(done("your comment is stored" if text else "done"))
+        return
+    comments = server.read("comments", q=subject)["comments"]
+    for comment in reversed(comments):
+        for_ = f", for {comment['assignee']}" if "assignee" in comment else ""
+        click.echo(escape_hidden(f"{comment['commentId']}  {comment['name']}{for_}"))
+        click.echo(indent(escape_hidden(comment.get("text", "")), "  "))
+    if not comments:
+        click.echo("No open comments.")
+
+
+def comment_options(*part: Option) -> tuple[Option, ...]:
+    return (
+        click.argument("text", required=False),
+        *part,
+        click.option("--assign", metavar="USER", help="Assign the thread to this user."),
+        click.option("--resolve", multiple=True, metavar="ID", help="Resolve this comment."),
+    )
+
+
+@server_command(
+    plan_argument(),
+    *comment_options(click.option("--step", type=int, help="Number of the step.")),
+)
+def comment_command(
+    server: Server,
+    *,
+    plan: str,
+    text: str | None,
+    step: int | None,
+    assign: str | None,
+    resolve: tuple[str, ...],
+) -> None:
+    """Comment on a plan or a step.
+
+    Without TEXT, show the open comments. @name in TEXT mentions a user; agents read it too.
+    """
+    detail = server.read("plan", q=plan)
+    subject = detail["planId"]
+    if step is not None:
+        ids = {s["stepOrder"]: s["stepId"] for s in detail["steps"]}
+        if step not in ids:
+            hint = f"waybook plan view {subject}"
+            raise HintedError(f"the plan “{detail['name']}” has no step {step}", hint)
+        subject = ids[step]
+    comment_on(server, subject, text, assign, resolve)

@@ -14,7 +14,12 @@ from waybook.cli.access import (
     server_command,
     web_option,
 )
-from waybook.cli.commands.plan import name_option, reason_option
+from waybook.cli.commands.plan import (
+    comment_on,
+    comment_options,
+    name_option,
+    reason_option,
+)
 from waybook.cli.completion import completer
 from waybook.cli.diagram_files import export_options
 from waybook.cli.inputs import read_argument
@@ -145,3 +150,23 @@ def feedback_command(
         jobs = sum(step["jobs"] for step in started["openSteps"])
         count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
         click.echo(escape_hidden(f"  {started['stageSlug']} has started: {count} ready"))
+
+
+@server_command(
+    run_argument(),
+    *comment_options(click.option("--job", metavar="ID", help="Id of the job.")),
+)
+def comment_command(
+    server: Server,
+    *,
+    run: str,
+    text: str | None,
+    job: str | None,
+    assign: str | None,
+    resolve: tuple[str, ...],
+) -> None:
+    """Comment on a run or a job.
+
+    Without TEXT, show the open comments. @name in TEXT mentions a user; agents read it too.
+    """
+    comment_on(server, job or server.read("run", q=run)["runId"], text, assign, resolve)

@@ -22,6 +22,9 @@ delete from source where org_id = %(org_id)s and id = any (%(sources)s) returnin
 -- name: artifact
 delete from artifact where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
+-- name: comment
+delete from comment where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
+
 -- name: usage
 delete from usage where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 

@@ -13,6 +13,9 @@ delete from late_result where org_id = %(org_id)s and run_id = any (%(ids)s) ret
 -- name: job_part
 delete from job_part where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
+-- name: comment
+delete from comment where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
+
 -- name: usage
 delete from usage where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 

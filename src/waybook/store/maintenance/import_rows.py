@@ -94,6 +94,7 @@ def _plan_tables(copy: Copy) -> _TableRows:
     yield "source", _children(copy, "source", {}, lambda i: creation[i])
     yield "artifact_source", copy.rows.get("artifact_source", {}).values()
     yield "usage", _children(copy, "usage", in_plan)
+    yield "comment", _children(copy, "comment", in_plan)
 
 
 def _run_tables(copy: Copy) -> _TableRows:
@@ -111,6 +112,7 @@ def _run_tables(copy: Copy) -> _TableRows:
     yield "rendered_document", _children(copy, "rendered_document", in_run)
     yield "late_result", _children(copy, "late_result", in_run)
     yield "usage", _children(copy, "usage", in_run)
+    yield "comment", _children(copy, "comment", in_run)
 
 
 def _children(

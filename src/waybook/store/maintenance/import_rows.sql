@@ -103,6 +103,11 @@ insert into usage (:columns_of_usage)
 select :columns_of_usage
   from json_populate_recordset(null::usage, %(items)s::json);
 
+-- name: comment
+insert into comment (:columns_of_comment)
+select :columns_of_comment
+  from json_populate_recordset(null::comment, %(items)s::json);
+
 -- name: run_brief
 insert into run_brief (:columns_of_run_brief)
 select :columns_of_run_brief

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import orjson
 
 from waybook.json_values import Json
+from waybook.store.comments import CommentRow
 from waybook.store.driver.queries import AsJson, Ids, Row, Statement, load
 
 
@@ -47,6 +48,7 @@ SQL = load(
     instruction_prefixes="step_id length text",
     feedback="id decision decided_by decided_at length feedback total",
     failures="seq at actor length reason total",
+    comments=(CommentRow, "comment total"),
     newest_artifacts=StoredArtifact,
     artifacts_by_id=StoredArtifact,
     plan_text_slice=_TEXT_SLICE_COLUMNS,

@@ -36,6 +36,16 @@ select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as
  order by r.decided_at desc, r.id desc
 offset %(offset)s limit 40;
 
+-- name: comments
+-- Return the open comments on a step and on its plan as a whole, newest first.
+select :row_of_comment, app_now() as now, count(*) over () as total
+  from comment m
+ where m.org_id = :org and m.plan_id = %(plan_id)s
+   and (m.step_id is null or m.step_id = %(step_id)s::text)
+   and m.resolved_at is null and m.body <> ''
+ order by m.id desc
+offset %(offset)s limit 40;
+
 -- name: failures
 select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
        left(e.details ->> 'reason', %(most)s) as reason, count(*) over () as total
@@ -122,6 +132,10 @@ select length(t.whole) as length,
             (select r.feedback
                from review r where r.org_id = :org
                                and r.plan_id = %(plan_id)s and r.id = %(id)s::text)
+          when 'comment' then
+            (select m.body
+               from comment m where m.org_id = :org
+                                and m.plan_id = %(plan_id)s and m.id = %(id)s::text)
           when 'failure' then
             (select e.details ->> 'reason'
                from audit_entry e

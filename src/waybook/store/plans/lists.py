@@ -87,6 +87,7 @@ class ReviewRecord(NamedTuple):
     decided_at: datetime | None = None
     plan_state: PlanState = PlanState.AWAITING_REVIEW
     plan_is_held: bool = False
+    assignee: str | None = None
 
     @property
     def plan_shown(self) -> Shown:

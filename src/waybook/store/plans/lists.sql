@@ -249,6 +249,7 @@ select :row_of_review
  where r.decision is null
    and p.completed_at is null
    and (%(plan_id)s::text is null or r.plan_id = %(plan_id)s::text)
+   and (%(assignee)s::text is null or :assignee_of_step = %(assignee)s)
  order by r.requested_at, r.id
  limit %(most)s;
 

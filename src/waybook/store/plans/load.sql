@@ -257,4 +257,8 @@ select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
  union all
 select 'usage', u.id::text, json_build_object(:audit_of_usage)
   from usage u
- where u.org_id = :org and u.plan_id = %(plan_id)s;
+ where u.org_id = :org and u.plan_id = %(plan_id)s
+ union all
+select 'comment', m.id::text, json_build_object(:audit_of_comment)
+  from comment m
+ where m.org_id = :org and m.plan_id = %(plan_id)s;

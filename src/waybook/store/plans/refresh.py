@@ -79,7 +79,10 @@ _STEP_FIELDS: Final = _fields(
 )
 #: Rows whose changes are ignored, because the class `Plan` does not contain them.
 OTHER_ROWS: Final = frozenset(
-    map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
+    map(
+        str,
+        (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE, Entity.COMMENT),
+    )
 )
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)

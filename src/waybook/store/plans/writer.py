@@ -18,6 +18,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.columns import TABLES
+from waybook.store.comments import comment_statements
 from waybook.store.driver.queries import (
     AsJson,
     Ids,
@@ -284,6 +285,7 @@ def _children(plan: Plan, patches: Patches) -> Iterator[Statement]:
     ):
         for patch in patches_of[entity]:
             yield fill(query, patch.values, id=patch.id, plan_id=plan_id)
+    yield from comment_statements(patches, plan_id=plan_id, run_id=None)
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:

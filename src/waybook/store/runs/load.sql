@@ -232,7 +232,11 @@ select 'late_result', l.id::text, json_build_object(
  union all
 select 'usage', u.id::text, json_build_object(:audit_of_usage)
   from usage u
- where u.org_id = :org and u.run_id = %(run_id)s;
+ where u.org_id = :org and u.run_id = %(run_id)s
+ union all
+select 'comment', m.id::text, json_build_object(:audit_of_comment)
+  from comment m
+ where m.org_id = :org and m.run_id = %(run_id)s;
 
 -- name: definition
 select :row_of_definition

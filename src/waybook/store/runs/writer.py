@@ -17,6 +17,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.columns import TABLES
+from waybook.store.comments import comment_statements
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, fill, load, new_row
 
 SQL = load(
@@ -76,6 +77,7 @@ def statements(
             fill(SQL["insert_usage"], patch.values, id=patch.id, run_id=run.id)
             for patch in patches.inserts[Entity.USAGE]
         ),
+        *comment_statements(patches, plan_id=None, run_id=run.id),
         *audit_statements(sealed),
     ]
 

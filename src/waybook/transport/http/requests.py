@@ -52,6 +52,7 @@ class ReadApi:
             Route("/api/outputs/{output_id}", self.output),
             Route("/api/views/{view}", self.view),
             Route("/api/plans/{plan_id}/links", self.share, methods=["POST"]),
+            Route("/api/comments", self.comment, methods=["POST"]),
         ]
 
     async def progress(self, request: Request) -> Response:
@@ -86,6 +87,18 @@ class ReadApi:
         return json_response(
             await dispatcher.read_view(caller, request.path_params["view"], parameters)
         )
+
+    async def comment(self, request: Request) -> Response:
+        """Call the tool `comment` with the JSON object in the body as its arguments."""
+        try:
+            arguments = {**from_json(await request.body())}
+        except (ValueError, TypeError):
+            message = 'the body must be JSON like {"subjectId": "…", "text": "…"}'
+            raise InvalidInput(message) from None
+        answer = await self.gateway.call_tool(request, "comment", arguments)
+        if answer.is_error:
+            return answer_error_response(answer.body)
+        return json_response({name: value for name, value in answer.body.items() if name != "next"})
 
     async def share(self, request: Request) -> Response:
         dispatcher, caller = await self.gateway.enter(request)

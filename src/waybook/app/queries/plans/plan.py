@@ -343,7 +343,9 @@ async def read_plan_detail(
     possible = {
         PlanInclude.RESULTS: load.SQL["results_within"](plan_id=plan_id, most=most_results),
         PlanInclude.USAGE: calls.SQL["usage_of_steps"](plan_id=plan_id),
-        PlanInclude.REVIEW_RECORD: lists.SQL["open_reviews"](plan_id=plan_id, most=1),
+        PlanInclude.REVIEW_RECORD: lists.SQL["open_reviews"](
+            plan_id=plan_id, most=1, assignee=None
+        ),
         PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
         PlanInclude.RESEARCH: details.SQL["research"](plan_id=plan_id, most=_RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, _HISTORY_ENTRIES),

@@ -269,6 +269,8 @@ class LockedRun(Locked[RunDecision[object]]):
         last = decision.entries[-1].event if decision.entries else None
         if not moved and last in (Event.STEP_FAILED, Event.PLAN_MODIFIED):
             moved = run.failed_steps != before.failed_steps
+        moved = moved or proposal.notifications is not None
+        notifications = (*run_notifications(before, run, dag), *(proposal.notifications or ()))
         loaded = {job.id: job for job in proposal.jobs}
         write = writer.seal_decision(decision, loaded, write_context)
 
@@ -281,7 +283,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
         written = Written(
             [],
-            notification_statements(ctx, run_notifications(before, run, dag), write_context),
+            notification_statements(ctx, notifications, write_context),
             ChangeEvent(RUN, run.id, write.head.seq, moved) if decision.entries else None,
             remember,
             decision.refusal,

@@ -126,6 +126,8 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
     jobs: Sequence[Job] = ()
     #: True if the reply is final. Only a final reply is stored under the idempotency key.
     is_answer: bool = True
+    #: Notifications of a comment. None for changes whose notifications follow from the states.
+    notifications: Sequence[Notification] | None = None
 
 
 #: Function that returns a proposal if there is something to write, a reply if not, or None if the
@@ -478,7 +480,8 @@ class LockedPlan(Locked[Decision[object]]):
             before, decision, write_context, is_cached=self.is_cached
         )
         self._locks_by_update = self.is_cached and head is not self.head
-        moved = plan.status is not before.status
+        moved = plan.status is not before.status or proposal.notifications is not None
+        notifications = (*plan_notifications(before, plan), *(proposal.notifications or ()))
 
         def remember() -> None:
             cached = plan
@@ -490,7 +493,7 @@ class LockedPlan(Locked[Decision[object]]):
 
         return Written(
             statements,
-            notification_statements(ctx, plan_notifications(before, plan), write_context),
+            notification_statements(ctx, notifications, write_context),
             ChangeEvent(PLAN, plan.id, head.seq, moved) if head is not self.head else None,
             remember,
             decision.refusal,

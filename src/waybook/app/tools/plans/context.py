@@ -10,6 +10,7 @@ from waybook.app.context.parts import (
     results_by_step,
 )
 from waybook.app.queries.audit import changes_in, entry_details
+from waybook.app.queries.comments import comment_view
 from waybook.app.queries.search import run_search
 from waybook.app.request import arguments as arg
 from waybook.app.request import reply as replies
@@ -260,7 +261,7 @@ class _PlanContext(PacketReader):
         return Entry(frame=frame, texts=details)
 
 
-_STEP_LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
+_STEP_LISTS = ("comments", "feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class _GetStepContext(arg.ReadArguments):
@@ -319,6 +320,7 @@ class _StepContext(PacketReader):
     plan: Plan
     step: Step
     question: str
+    comments: Sequence[Row]
     feedback: Sequence[Row]
     failures: Sequence[Row]
     so_far: Sequence[contexts.StoredArtifact]
@@ -342,6 +344,7 @@ class _StepContext(PacketReader):
             PlanRequest(plan_id=plan_id, texts=(step_id,), review=False),
             load.SQL["brief"](plan_id=plan_id),
             contexts.SQL["result_prefixes"](plan_id=plan_id, most=self.at.most),
+            contexts.SQL["comments"](plan_id=plan_id, step_id=step_id, offset=self.at.offset),
             contexts.SQL["feedback"](**of_step),
             contexts.SQL["failures"](**of_step),
             contexts.SQL["newest_artifacts"](**of_step),
@@ -352,7 +355,7 @@ class _StepContext(PacketReader):
         if step is None:
             raise not_found("step")
         self.plan, self.step, self.question = loaded.plan, step, brief.question
-        self.feedback, self.failures, self.so_far, self.newest = lists
+        self.comments, self.feedback, self.failures, self.so_far, self.newest = lists
         self.results, self.ranked = results_by_step(results), _order_by_hits(ranked, hits)
 
     def next_call(self) -> Json:
@@ -404,6 +407,8 @@ class _StepContext(PacketReader):
 
     def lists(self) -> Iterator[Part]:
         decided, failed = map(self._decided, self.feedback), map(self._failed, self.failures)
+        comments = map(self._commented, self.comments)
+        yield self.page("comments", comments, contexts.total_count(self.comments), counts=3)
         yield self.page("feedback", decided, contexts.total_count(self.feedback), counts=2)
         yield self.page("failures", failed, contexts.total_count(self.failures), counts=2)
         yield self.artifact_page("soFar", self.so_far, counts=3)
@@ -419,6 +424,16 @@ class _StepContext(PacketReader):
         matter = [row for row in self.ranked if row.step_id not in own]
         total = contexts.total_count(self.newest) - contexts.total_count(self.so_far)
         yield self.artifacts(matter, others, total, counts=4)
+
+    def _commented(self, row: Row) -> Entry:
+        comment = row.comment
+        frame = comment_view(comment)
+        text = frame.pop("text")
+        on = {"on": "plan"} if comment.step_id is None else {}
+        return Entry(
+            frame={**frame, **on},
+            texts=self.text("text", text, part=f"comment:{comment.id}"),
+        )
 
     def _failed(self, row: Row) -> Entry:
         reason = None if row.reason is None else contexts.TextPrefix(row.reason, row.length)

@@ -62,7 +62,7 @@ class CreateResearchPlan(arg.MutatingArguments):
         "tested when a step completes", max_length=MAX_CONDITIONS
     )
     output_formatting_notes: arg.Text | None = arg.optional("how to format the plan's output")
-    stall_minutes: arg.Minutes | None = arg.optional("stallMinutes of steps without their own")
+    stall_minutes: arg.Minutes | None = arg.optional("for steps without their own")
     budget: BudgetArgument = None
 
 

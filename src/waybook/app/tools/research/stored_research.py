@@ -112,7 +112,7 @@ class _StoreResearch(arg.MutatingArguments):
     step_id: arg.StepIdField | None = arg.optional("the step")
     sources: arg.ListOf[SourceArgument] | None = arg.optional("its sources", max_length=MAX_SOURCES)
     tags: arg.ListOf[Tag] | None = arg.optional("to filter searches", max_length=MAX_TAGS)
-    metadata: arg.AnyJson = arg.optional("text or JSON to keep with it")
+    metadata: arg.AnyJson = arg.optional("text or JSON to keep")
 
 
 @Tool(

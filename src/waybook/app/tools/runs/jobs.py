@@ -13,6 +13,7 @@ from waybook.app.context.job import (
     document_text,
     load_job_context,
 )
+from waybook.app.queries.comments import Subject, comment_view, thread_statements
 from waybook.app.request import arguments as arg
 from waybook.app.request import reply as replies
 from waybook.app.request.access import require_job, run_of_job
@@ -36,6 +37,7 @@ from waybook.store.driver.queries import first_column
 from waybook.store.runs import jobs
 
 _MAX_SLICE_BYTES = 40_000
+_MAX_COMMENTS_BYTES = 16_000
 
 
 class _GetJobInput(arg.ReadArguments):
@@ -97,7 +99,8 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
     context = await load_job_context(locked, job)
     if args.document_key is None:
         inputs = [{**each.header(), "length": each.length} for each in context.inputs]
-        return _list("inputs", inputs, {}, args)
+        comments = await _open_comments(locked, job)
+        return {**_list("inputs", inputs, {}, args), **non_empty(comments=comments or None)}
     which: Body = {"documentKey": args.document_key}
     if args.document_key == DOCUMENTS:
         return _list("documents", context.required_documents(), which, args)
@@ -105,6 +108,12 @@ async def _answer(locked: LockedRun, job: Job, args: _GetJobInput) -> Body:
         which["stageSlug"] = args.stage_slug
     text = _text(context, job.id, args.document_key, args.stage_slug)
     return _piece(which, which, text[args.offset :], len(text), args)
+
+
+async def _open_comments(locked: LockedRun, job: Job) -> list[Json]:
+    subject = Subject(run_id=locked.run.id, job_id=job.id)
+    rows, _ = await locked.send(*thread_statements(subject, only_open=True))
+    return replies.fit_views([comment_view(row) for row in rows], _MAX_COMMENTS_BYTES)
 
 
 def _text(context: JobContext, job_id: str, key: str, stage: str | None) -> str:

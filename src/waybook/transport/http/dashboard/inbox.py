@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from waybook.app.queries.comments import CommentRow, comments_for, written_by
 from waybook.app.queries.inbox import (
     FailedStage,
     PendingFeedback,
@@ -167,7 +168,7 @@ STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
 _MAX_ITEM_LENGTH: Final = 64
 
 
-Source: TypeAlias = ReviewRecord | PendingFeedback | FailedStage | PausedCap
+Source: TypeAlias = ReviewRecord | PendingFeedback | FailedStage | PausedCap | CommentRow
 
 
 class InboxItem(NamedTuple):
@@ -205,19 +206,33 @@ def _review_item(ctx: RequestContext, review: ReviewRecord) -> InboxItem:
     return InboxItem(f"review-{review.id}", title, text, since, review, is_overdue)
 
 
-async def _waiting_items(ctx: RequestContext) -> list[InboxItem]:
-    """Return what waits for a person: overdue reviews first, then the longest waiting."""
-    items = [_review_item(ctx, review) for review in await list_reviews(ctx, limit=_MAX_CARDS)]
-    for stage in await runs_awaiting_feedback(ctx, most=_MAX_CARDS):
+def _comment_item(row: Row) -> InboxItem:
+    comment, part = row.comment, f", step {row.step_order}" if row.step_order else ""
+    part = part or (f", {row.title}" if row.title else "")
+    title = f"{written_by(comment)} commented"
+    text = f"{row.work_name}{part}. {comment.body[:PREVIEW_LENGTH]}"
+    return InboxItem(f"comment-{comment.id}", title, text, comment.created_at, comment)
+
+
+async def _waiting_items(ctx: RequestContext, person: str | None = None) -> list[InboxItem]:
+    """Return what waits for a person: overdue reviews first, then the longest waiting.
+
+    If `person` is given, return only what is assigned to this person, and comments.
+    """
+    reviews = await list_reviews(ctx, limit=_MAX_CARDS, assignee=person)
+    items = [_review_item(ctx, review) for review in reviews]
+    for stage in await runs_awaiting_feedback(ctx, most=_MAX_CARDS, assignee=person):
         title = f"{stage.stage_name} is completed"
         text = f"{stage.run.name}. Your feedback starts the next stage."
         items.append(InboxItem(f"run-{stage.run.id}", title, text, stage.since, stage))
-    for failed in await list_failed_stages(ctx, most=_MAX_CARDS):
+    comments = await comments_for(ctx, person, most=_MAX_CARDS) if person else ()
+    items += [_comment_item(row) for row in comments]
+    for failed in await list_failed_stages(ctx, most=_MAX_CARDS) if person is None else ():
         key = f"failed-{failed.run_id}-{failed.failure.stage}"
         text = f"{failed.run_name}. {failed.failure.reason[:PREVIEW_LENGTH]}"
         title = f"{failed.failure.stage} failed"
         items.append(InboxItem(key, title, text, failed.since, failed))
-    for paused in await list_paused_caps(ctx, most=_MAX_CARDS):
+    for paused in await list_paused_caps(ctx, most=_MAX_CARDS) if person is None else ():
         title, text = cap_words(paused)
         since = paused.cap.paused_at
         if since is not None:
@@ -231,12 +246,12 @@ async def inbox_page(
 ) -> Response:
     """Show the list and one item: the card of a submitted form, or the item in the address."""
     ctx = await page.context()
-    is_decided = page.query("show") == "decided"
+    is_decided, is_mine = (page.query("show") == name for name in ("decided", "mine"))
     if is_decided:
         reviews = await list_decided_reviews(ctx, limit=_MAX_CARDS)
         items = [_review_item(ctx, review) for review in reviews]
     else:
-        items = await _waiting_items(ctx)
+        items = await _waiting_items(ctx, ctx.caller.user if is_mine else None)
     keys = [item.key for item in items]
     chosen = opened["key"] if opened else page.query("item") or ""
     card = opened or await _find_card(ctx, items, chosen)
@@ -246,6 +261,8 @@ async def inbox_page(
         "inbox",
         status=status,
         is_decided=is_decided,
+        is_mine=is_mine,
+        thread_of=card.get("thread_of") if card else None,
         items=items,
         card=card,
         position=at,
@@ -275,6 +292,9 @@ async def _open_card(ctx: RequestContext, source: Source) -> Card:
         return stage_card(source, documents)
     if isinstance(source, PausedCap):
         return cap_card(source)
+    if isinstance(source, CommentRow):
+        key = f"comment-{source.id}"
+        return {"kind": "comment", "key": key, "thread_of": source.subject, "outcome": None}
     key = f"failed-{source.run_id}-{source.failure.stage}"
     return {"kind": "failure", "key": key, "since": source.since, "stage": source, "outcome": None}
 
@@ -365,7 +385,7 @@ async def _respond(
     code = HTTPStatus.OK if page.is_partial else status
     if _is_from_inbox(form):
         return await inbox_page(page, next(iter(card.values())), code)
-    shown: dict[str, object] = {"decision": None, "feedback": None, **card}
+    shown: dict[str, Any] = {"decision": None, "feedback": None, **card}
     return await page.render("decide", status=code, back=form.return_path, **shown)
 
 

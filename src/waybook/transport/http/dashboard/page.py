@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.agent_names import load_agent_names
+from waybook.app.queries.comments import Subject, read_thread, thread_statements
 from waybook.app.queries.inbox import PENDING_COUNTS
 from waybook.app.request.arguments import id_not_found
 from waybook.app.request.caller import Answer, Caller, require_scope
@@ -160,10 +161,21 @@ class PageRequest:
         org_id = (await self.caller()).org_id
         return await self.dispatcher.services.shared(LayoutWorker).picture(org_id, job)
 
-    async def render(self, template: str, /, *, status: int = 200, **shown: object) -> HTMLResponse:
+    async def render(
+        self,
+        template: str,
+        /,
+        *,
+        status: int = 200,
+        thread_of: Subject | None = None,
+        **shown: object,
+    ) -> HTMLResponse:
+        """Render a page, with the thread of comments of `thread_of`."""
         ctx = await self.context()
-        ((pending,),) = await load_agent_names(ctx, PENDING_COUNTS)
+        statements = thread_statements(thread_of, self.query("before")) if thread_of else ()
+        (pending,), *results = await load_agent_names(ctx, PENDING_COUNTS, *statements)
         framed = {
+            "thread": read_thread(thread_of, results) if thread_of else None,
             "waiting": pending.total,
             "failed_stages": pending.failed_stages,
             "now": pending.now,

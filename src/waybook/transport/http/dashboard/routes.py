@@ -18,6 +18,7 @@ from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
     agents,
     audit,
+    comments,
     costs,
     inbox,
     links,
@@ -75,6 +76,7 @@ FORMS: Final[Mapping[str, Handler]] = {
     "/plans/{plan_id}/share": links.share_page,
     "/runs/{run_id}/cancel": partial(work_actions.cancel_page, "run"),
     "/tokens": operations.tokens_page,
+    "/comments/{subject_id}": comments.comments_page,
 }
 ACTIONS: Final[Mapping[str, Handler]] = {
     "/rescue": overview.rescue,

@@ -28,6 +28,7 @@ from starlette.responses import HTMLResponse, Response
 
 from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.audit import event_label
+from waybook.app.queries.comments import subject_path, written_by
 from waybook.app.queries.runs.run_work import state_of_job
 from waybook.core.actions import ACTIONS, action, offered
 from waybook.core.durations import format_age, format_duration
@@ -249,6 +250,8 @@ _TEMPLATE_HELPERS: Final = (
     run_document_url,
     agent_url,
     agent_name,
+    subject_path,
+    written_by,
     charts.spark,
     charts.share,
     charts.strip,

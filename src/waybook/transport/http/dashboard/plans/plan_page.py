@@ -13,6 +13,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from waybook.app.queries.audit import step_title
+from waybook.app.queries.comments import Subject
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.inbox import ReviewEvidence, read_evidence
 from waybook.app.queries.plans.plan import (
@@ -86,7 +87,8 @@ async def plan_page(page: PageRequest) -> Response:
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
     content = plan_content(detail, await page.picture(_map_job(detail)), evidence)
     status = refused["status"] if refused else 200
-    return await page.render("plan", status=status, **{**content, "refused": refused})
+    content |= {"refused": refused, "thread_of": Subject(plan_id=detail.plan.id)}
+    return await page.render("plan", status=status, **content)
 
 
 def plan_content(

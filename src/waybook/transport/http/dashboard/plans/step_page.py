@@ -12,6 +12,7 @@ import orjson
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from waybook.app.queries.comments import Subject
 from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.queries.timeline import spans_of
@@ -294,6 +295,7 @@ async def _render(
     return await page.render(
         "step",
         status=reply["status"] if reply else 200,
+        thread_of=Subject(plan_id=plan.id, step_id=step.id),
         detail=detail,
         plan=plan,
         step=step,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from starlette.responses import Response
 
+from waybook.app.queries.comments import Subject
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import JobCount, RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import JOB_STATES
@@ -386,6 +387,7 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
         "run",
         status=error_status(refused) if refused else 200,
         path=f"/runs/{detail.run.id}",
+        thread_of=Subject(run_id=detail.run.id),
         detail=detail,
         view=view,
         asked=params,

@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from waybook.app.context.job import read_job_context
+from waybook.app.queries.comments import Subject
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import (
     JOB_STATES,
@@ -77,6 +78,7 @@ async def job_page(page: PageRequest) -> Response:
     is_rendering = job.job_type == JobType.RENDER
     return await page.render(
         "run_job",
+        thread_of=Subject(run_id=run.id, job_id=job.id),
         path=f"/runs/{run.id}/jobs/{job.id}",
         detail=detail,
         run=run,
