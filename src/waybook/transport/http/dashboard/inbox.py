@@ -4,12 +4,11 @@ Overdue reviews come first. A second list has decided reviews. The forms work wi
 JavaScript; after a decision, the next item opens.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -50,7 +49,6 @@ from waybook.transport.http.dashboard.texts import (
     result_text,
     to_rich_text,
 )
-from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.jsonrpc import code_of
 
 DECISION_TEXT = {
@@ -157,7 +155,7 @@ def stage_card(awaiting: PendingFeedback, documents: Sequence[Row], **more: obje
     return {**card, "document_count": max((item.total for item in documents), default=0), **more}
 
 
-_MAX_CARDS: Final = 20
+MAX_CARDS: Final = 20
 #: Values of the decision buttons. `wait` is the button that cancels a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
@@ -165,7 +163,6 @@ FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent wi
 STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
     "enter your feedback on the stage; it is passed on to the next stage"
 )
-_MAX_ITEM_LENGTH: Final = 64
 
 
 Source: TypeAlias = ReviewRecord | PendingFeedback | FailedStage | PausedCap | CommentRow
@@ -219,26 +216,26 @@ async def _waiting_items(ctx: RequestContext, person: str | None = None) -> list
 
     If `person` is given, return only what is assigned to this person, and comments.
     """
-    reviews = await list_reviews(ctx, limit=_MAX_CARDS, assignee=person)
+    reviews = await list_reviews(ctx, limit=MAX_CARDS, assignee=person)
     items = [_review_item(ctx, review) for review in reviews]
-    for stage in await runs_awaiting_feedback(ctx, most=_MAX_CARDS, assignee=person):
+    for stage in await runs_awaiting_feedback(ctx, most=MAX_CARDS, assignee=person):
         title = f"{stage.stage_name} is completed"
         text = f"{stage.run.name}. Your feedback starts the next stage."
         items.append(InboxItem(f"run-{stage.run.id}", title, text, stage.since, stage))
-    comments = await comments_for(ctx, person, most=_MAX_CARDS) if person else ()
+    comments = await comments_for(ctx, person, most=MAX_CARDS) if person else ()
     items += [_comment_item(row) for row in comments]
-    for failed in await list_failed_stages(ctx, most=_MAX_CARDS) if person is None else ():
+    for failed in await list_failed_stages(ctx, most=MAX_CARDS) if person is None else ():
         key = f"failed-{failed.run_id}-{failed.failure.stage}"
         text = f"{failed.run_name}. {failed.failure.reason[:PREVIEW_LENGTH]}"
         title = f"{failed.failure.stage} failed"
         items.append(InboxItem(key, title, text, failed.since, failed))
-    for paused in await list_paused_caps(ctx, most=_MAX_CARDS) if person is None else ():
+    for paused in await list_paused_caps(ctx, most=MAX_CARDS) if person is None else ():
         title, text = cap_words(paused)
         since = paused.cap.paused_at
         if since is not None:
             items.append(InboxItem(f"cap-{paused.cap.id}", title, text, since, paused))
     items.sort(key=lambda item: (not item.is_overdue, item.since))
-    return items[:_MAX_CARDS]
+    return items[:MAX_CARDS]
 
 
 async def inbox_page(
@@ -248,7 +245,7 @@ async def inbox_page(
     ctx = await page.context()
     is_decided, is_mine = (page.query("show") == name for name in ("decided", "mine"))
     if is_decided:
-        reviews = await list_decided_reviews(ctx, limit=_MAX_CARDS)
+        reviews = await list_decided_reviews(ctx, limit=MAX_CARDS)
         items = [_review_item(ctx, review) for review in reviews]
     else:
         items = await _waiting_items(ctx, ctx.caller.user if is_mine else None)
@@ -368,7 +365,7 @@ async def _toast(page: PageRequest, done: str | None) -> str | None:
     if done is None or done in _DONE:
         return _DONE.get(done or "")
     with suppress(WaybookError):
-        review = await _read_review(page, done)
+        review = await read_reviewed(page, done)
         if review.decision:
             name = f"{review.plan_name}, step {review.step_order}"
             return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {name}."
@@ -417,13 +414,13 @@ async def submit_decision(page: PageRequest) -> Response:
             typed = typed_input()
         else:
             return redirect(form.return_path)
-    seen = await _read_review(page, form.text("reviewId"))
+    seen = await read_reviewed(page, form.text("reviewId"))
     evidence = await read_evidence(await page.context(), [seen.id])
     card = decision_card(seen, evidence[seen.id], typed, too_late=is_late)
     return await _respond(page, form, status, decision=card)
 
 
-async def _read_review(page: PageRequest, review_id: str) -> ReviewRecord:
+async def read_reviewed(page: PageRequest, review_id: str) -> ReviewRecord:
     return await read_review(await page.context(), require_id(IdKind.REVIEW, review_id))
 
 
@@ -456,61 +453,3 @@ async def submit_feedback(page: PageRequest) -> Response:
         error = error_message(answer)
     card["typed"] = typed_input(words, error)
     return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=card)
-
-
-async def approve_selected(page: PageRequest) -> Response:
-    """Approve several reviews with one form.
-
-    The response redirects to a page with the outcomes, so that a reload repeats no approval.
-    """
-    query = page.request.query_params
-    selected, back = _selected(query.getlist("review")), safe_return_path(query.get("back"))
-    if page.is_post:
-        form = await page.form()
-        selected, back = _selected(form.fields.getlist("review")), form.return_path
-        if selected:
-            # Check the rate limit before anything is decided.
-            await page.context()
-            approved = [await _approve(page, item) for item in selected]
-            shown = urlencode({"review": approved, "back": back}, doseq=True)
-            return redirect(f"{page.request.url.path}?{shown}")
-    outcomes = [await _outcome(page, item) for item in selected]
-    is_refused = page.is_post and not page.is_partial
-    return await page.render(
-        "selected",
-        status=400 if is_refused else 200,
-        outcomes=outcomes,
-        error="" if outcomes else "Select at least one review.",
-        back=back,
-    )
-
-
-def _selected(values: Iterable[object]) -> list[str]:
-    texts = (value[:_MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
-    return [*dict.fromkeys(texts)][:_MAX_CARDS]
-
-
-async def _approve(page: PageRequest, review_id: str) -> str:
-    """Approve one review. Return its id, followed by the error code if it was refused."""
-    try:
-        review = await _read_review(page, review_id)
-        args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}
-        answer = await page.call_tool("submit_user_decision", args)
-    except WaybookError as error:
-        return f"{review_id}:{error.code}"
-    return f"{review.id}:{code_of(answer)}" if answer.is_error else review.id
-
-
-async def _outcome(page: PageRequest, selected: str) -> Card:
-    review_id, _, code = selected.partition(":")
-    try:
-        review = await _read_review(page, review_id)
-    except WaybookError as failure:
-        return {"name": "Unknown review", "plan_id": "", "decided": "", "code": failure.code}
-    return {
-        "name": f"{review.plan_name}, step {review.step_order}",
-        "plan_id": review.plan_id,
-        "decided": DECISION_TEXT[review.decision] if review.decision else "",
-        "by": review.decided_by,
-        "code": code,
-    }

@@ -18,6 +18,7 @@ from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
     agents,
     audit,
+    bulk_approval,
     comments,
     costs,
     inbox,
@@ -67,7 +68,7 @@ PAGES: Final[Mapping[str, Handler]] = {
 }
 FORMS: Final[Mapping[str, Handler]] = {
     "/plans/{plan_id}": plan_page.plan_page,
-    "/decisions/selected": inbox.approve_selected,
+    "/decisions/selected": bulk_approval.approve_selected,
     "/plans/{plan_id}/edit": plan_page.edit_page,
     "/plans/{plan_id}/copy": partial(work_actions.copy_page, "plan"),
     "/runs/{run_id}/copy": partial(work_actions.copy_page, "run"),
