@@ -88,7 +88,7 @@ async def test_first_screen_of_failed_step_shows_reason_and_retry(
     band = page.locator("#plan-trouble")
     for shown in (
         band.get_by_text(REASON),
-        band.get_by_text("attempt 1, last held by ann (night)"),
+        band.get_by_text("attempt 1, last held by night"),
         band.get_by_role("button", name="Retry step 2"),
     ):
         box = await shown.bounding_box()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from cli.stdio_client import find_free_port
 from cli.terminal import Terminal
 from patience import PATIENCE_SECONDS
 from preloaded_process import open_serve
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.cli.app import app
+from waybook.cli.commands import nouns
+from waybook.cli.lazy import CommandGroup
 from waybook.cli.terminal import rows
 
 #: Maximum number of modules that `plan list` loads, with those of Python itself.
@@ -68,12 +72,17 @@ class Away:
 @pytest.fixture(scope="module")
 def away(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Away]:
     terminal.say("user", "add", "ann", "--scope", "admin")
-    token = terminal.json_output("token", "add", "ann", "--label", "laptop")["token"]
+    scopes = [
+        word
+        for scope in ("plan:write", "run:write", "review", "admin")
+        for word in ("--scope", scope)
+    ]
+    token = terminal.json_output("token", "add", "ann", "--label", "laptop", *scopes)["token"]
     variables = {
         "WAYBOOK_DATA_DIR": str(terminal.data_dir),
         "WAYBOOK_CONFIG": str(terminal.data_dir / "no-config.toml"),
     }
-    with open_serve("--auth", "required", **variables) as (_, url):
+    with open_serve("--auth", "required", "--tools", "all", **variables) as (_, url):
         away = Away(tmp_path_factory.mktemp("home"), url, token)
         away.say("login", url, "--token", token)
         yield away
@@ -233,9 +242,17 @@ def test_plan_start_creates_a_plan_on_the_server(away: Away, tmp_path: Path) -> 
     assert row["createdBy"] == "ann"
 
 
-def test_run_and_workflow_verbs_work_over_http(away: Away) -> None:
+def test_workflow_verbs_work_over_http(away: Away) -> None:
     assert "dialectic" in away.say("workflow", "list")
     assert "thesis" in away.say("workflow", "view", "dialectic")
+    assert "$schema" in away.say("workflow", "schema")
+    definition = json.dumps(make_definition("weir", make_stage("only", make_recipe_step("level"))))
+    assert "weir was added as version 1" in away.say("workflow", "add", "-", typed=definition)
+    run_id = away.say("workflow", "start", "weir", "Weir", "High?", "--models", "a").split()[-1]
+    assert away.fields("run", "view", run_id)["name"] == "Weir"
+
+
+def test_run_verbs_work_over_http(away: Away) -> None:
     start = ("dialectic", "Rhine", "Which one?", "--models", "a,b")
     run_id = away.say("run", "start", *start).split()[-1]
     (row,) = away.fields("run", "list", "Rhine")
@@ -249,21 +266,40 @@ def test_run_and_workflow_verbs_work_over_http(away: Away) -> None:
     assert away.fields("run", "view", copy)["status"] == "canceled"
 
 
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        (["approve"], "executing"),
-        (["modify", "--feedback", "More."], "executing"),
-        (["skip"], "executing"),
-        (["reject"], "failed"),
-    ],
-)
+def call(away: Away, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(away.say("call", tool, json.dumps(arguments)))
+
+
+def test_feedback_starts_a_stage_and_retry_resets_its_failed_job(away: Away) -> None:
+    start = ("deep-research", "Oder", "Which one?", "--models", "a")
+    run_id = away.say("run", "start", *start).split()[-1]
+    job = call(away, "get_next_job", runId=run_id)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    call(away, "submit_job_result", **held, documents=[{"content": "# Found"}])
+    assert "gather has started" in away.say("run", "feedback", run_id, "scope", "Go on.")
+    job = call(away, "get_next_job", runId=run_id)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    call(away, "fail_job", **held, error="gone", retryable=False)
+    away.say("run", "retry", run_id)
+    assert call(away, "get_next_job", runId=run_id)["jobId"] == job["jobId"]
+
+
+DECISIONS = [
+    (["approve"], "executing"),
+    (["modify", "--feedback", "More."], "executing"),
+    (["skip"], "executing"),
+    (["reject"], "failed"),
+]
+
+
+@pytest.mark.parametrize(("words", "status"), DECISIONS)
 def test_review_verbs_decide_over_http(
     away: Away, terminal: Terminal, words: list[str], status: str
 ) -> None:
     plan_id = terminal.under_review("Elbe")
     assert plan_id in away.say("review", "list")
     assert "Is this enough?" in away.say("review", "view", plan_id)
+    assert "Is this enough?" in away.say("review", "decide", plan_id)
     verb, *options = words
     away.say("review", verb, plan_id, *options)
     assert away.fields("plan", "view", plan_id)["status"] == status
@@ -276,6 +312,15 @@ def test_agent_verbs_work_over_http(away: Away) -> None:
         agents = away.fields("agent", "list", "s1")
     assert ("ann", "s1") in {(agent["name"], agent["session"]) for agent in agents}
     assert "works on\tLook." in away.say("agent", "view", "s1")
+
+
+def test_every_verb_of_every_noun_is_tried_over_http() -> None:
+    source = Path(__file__).read_text("utf-8")
+    tried = set(re.findall(r'away\.(?:say|fields)\("(\w+)", "(\w+)"', source))
+    tried |= {("review", words[0]) for words, _ in DECISIONS}
+    groups = {name: group for name, group in vars(nouns).items() if isinstance(group, CommandGroup)}
+    assert groups
+    assert {(noun, verb) for noun, group in groups.items() for verb in group.table} <= tried
 
 
 def make_plan(away: Away) -> str:
@@ -303,7 +348,7 @@ def test_lists_in_pipes_have_tabs_and_no_decoration(away: Away, terminal: Termin
     lines = away.process("plan", "list").stdout.decode().splitlines()
     (line,) = [line for line in lines if line.startswith(plan_id)]
     cells = line.split("\t")
-    assert cells[:4] == [plan_id, ("A very long name of a plan " * 6).strip(), "planning", "0 of 3"]
+    assert cells[:4] == [plan_id, ("A very long name of a plan " * 6).strip(), "ready", "0 of 3"]
     assert len(cells) == 6
 
 

@@ -165,6 +165,20 @@ async def test_page_of_a_large_plan_is_paginated(browser: Browser, agent: AgentC
     assert "<html" not in step
 
 
+async def test_map_of_a_large_plan_is_drawn_around_the_step_looked_for(
+    browser: Browser, agent: AgentClient
+) -> None:
+    steps = [make_step(title=f"River {number}") for number in range(1, 201)]
+    plan = await agent.plan(steps)
+    last = f'data-centre="{plan["stepIds"][199]}"'
+    assert last not in await shown(browser, plan)
+    page = await shown(browser, plan, "?find=river+200")
+    assert last in page
+    assert f'data-step="{plan["stepIds"][199]}"' in page
+    assert "The map is drawn around step 200, River 200" in visible_text(page)
+    assert last not in await shown(browser, plan, "?find=no+such+step")
+
+
 # Tests of conditions on the map.
 
 

@@ -239,6 +239,18 @@ def count_boxes(page: httpx2.Response) -> int:
     return len(re.findall(r'class="step"', page.text))
 
 
+async def test_map_of_a_large_run_is_drawn_around_the_step_looked_for(
+    browser: Browser, agent: AgentClient
+) -> None:
+    await agent.call("add_dag", definition=make_definition("long", make_long_stage(1)))
+    run = await agent.run("long", "a", name="A long run")
+    address = f"/runs/{run['runId']}?view=map"
+    assert "s1_450" not in (await browser.get(address)).text
+    assert 'data-centre="s1_450"' in (await browser.get(f"{address}&find=PART+s1_450")).text
+    missed = await browser.get(f"{address}&find=nothing")
+    assert "No step has this name." in main_text(missed)
+
+
 async def test_page_of_workflow_with_5000_steps_draws_stages_only(
     browser: Browser, agent: AgentClient
 ) -> None:

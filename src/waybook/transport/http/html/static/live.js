@@ -1,5 +1,4 @@
 // One event stream for all tabs of a browser, or one per tab without shared workers.
-"use strict";
 const ports = new Set();
 let source, at, up, timer, wait = 500;
 const say = said => ports.forEach(port => port.postMessage(said));

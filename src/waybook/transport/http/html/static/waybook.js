@@ -182,7 +182,7 @@
 // Keep ages current, show times in the local zone, and the number of waiting items in the title.
 (() => {
   const MINUTE = 60, HOUR = 3600, DAY = 86400, since = new WeakMap();
-  const whole = (seconds, unit) => Math.floor(seconds / unit);
+  const whole = (seconds, unit) => seconds / unit | 0;
   const pair = (seconds, large, small, names) => {
     const rest = whole(seconds % large, small);
     return whole(seconds, large) + " " + names[0] + (rest ? " " + rest + " " + names[1] : "");
@@ -195,18 +195,18 @@
     : s < 2 * DAY ? "yesterday" : whole(s, DAY) + " days ago";
   // The server sends ages, so that a wrong clock of the browser does not matter.
   const STYLES = {minute: {dateStyle: "medium", timeStyle: "short"}, day: {dateStyle: "medium"}, time: {timeStyle: "short"}};
-  const local = (tag, kind) => new Date(tag.dateTime).toLocaleString([], STYLES[kind]);
+  const local = tag => new Date(tag.dateTime).toLocaleString([], STYLES[tag.dataset.local] || STYLES.minute);
   const tick = () => {
     if (document.hidden) return;
     for (const tag of document.querySelectorAll("time[data-local]")) {
-      tag.textContent = local(tag, tag.dataset.local);
-      tag.removeAttribute("data-local");
+      tag.textContent = local(tag);
+      delete tag.dataset.local;
     }
     for (const tag of document.querySelectorAll("time[data-age]")) {
       if (!since.has(tag)) since.set(tag, Date.now() - 1000 * tag.dataset.age);
       const seconds = whole(Date.now() - since.get(tag), 1000);
-      const text = "elapsed" in tag.dataset ? elapsed(seconds) : age(seconds);
-      if (tag.textContent != text) tag.textContent = text;
+      const text = ("elapsed" in tag.dataset ? elapsed : age)(seconds);
+      if (text != tag.textContent) tag.textContent = text;
     }
   };
   tick();
@@ -214,11 +214,11 @@
   document.addEventListener("visibilitychange", tick);
   addEventListener("mouseover", ({ target }) => {
     const tag = target.closest?.("time[data-age]");
-    if (tag && !tag.title.includes("(")) tag.title = `${local(tag, "minute")} (${tag.title})`;
+    if (tag && !tag.title.includes("(")) tag.title = `${local(tag)} (${tag.title})`;
   });
   addEventListener("htmx:afterSettle", () => {
     tick();
-    const waiting = document.getElementById("waiting")?.textContent.trim();
+    const waiting = document.getElementById("waiting")?.textContent;
     document.title = (waiting ? `(${waiting}) ` : "") + document.title.replace(/^\(\d+\) /, "");
   });
 })();
