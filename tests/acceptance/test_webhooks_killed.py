@@ -20,7 +20,7 @@ from datetime import datetime
 from uuid import UUID
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
-from waybook.integrations.webhooks import Webhook
+from waybook.integrations.factory import Webhook
 from waybook.integrations.config import WebhookSettings
 from waybook.notifications.message import (parse_secrets)
 from waybook.store.calls import CallLog

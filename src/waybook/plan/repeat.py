@@ -125,7 +125,15 @@ def repeat_steps(
             draft.set_step(copies[original.id], depends_on=inside)
     cause = Cause(values=values, copies={copy: original for original, copy in copies.items()})
     for old in conditions:
-        new = _copied_condition(draft, old, copies)
+        new = replace(
+            with_new_ids(old, lambda step_id: copies.get(step_id, step_id)),
+            id=ConditionId(draft.moment.new_uuid()),
+            step_id=copies[old.step_id],
+            position=draft.next_position(),
+            repeats=None,
+            cause=None,
+            outcome=None,
+        )
         is_own = old.id == condition.id
         draft.insert_condition(replace(new, repeats=repeats + 1, cause=cause) if is_own else new)
     return Repeated(added)
@@ -181,17 +189,3 @@ def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
     if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:
         return f"repeating {conditions} conditions would exceed the limit of {MAX_CONDITIONS}"
     return None
-
-
-def _copied_condition(
-    draft: Draft, condition: Condition, copies: dict[StepId, StepId]
-) -> Condition:
-    return replace(
-        with_new_ids(condition, lambda step_id: copies.get(step_id, step_id)),
-        id=ConditionId(draft.moment.new_uuid()),
-        step_id=copies[condition.step_id],
-        position=draft.next_position(),
-        repeats=None,
-        cause=None,
-        outcome=None,
-    )

@@ -79,18 +79,14 @@ def plain_table(*columns: Column | str, show_header: bool = True) -> Table:
     )
 
 
-def column_widths(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> list[int]:
-    return [
-        max(cell_len(heading), *(row[n].cell_len for row in rows))
-        for n, heading in enumerate(headings)
-    ]
-
-
 def fitted_table(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int, least: int
 ) -> Table:
     """Return a table whose second column is cut to fit `width`, but keeps `least` characters."""
-    taken = column_widths(headings, rows)
+    taken = [
+        max(cell_len(heading), *(row[n].cell_len for row in rows))
+        for n, heading in enumerate(headings)
+    ]
     others = sum(taken) - taken[1] + 2 * len(headings)
     taken[1] = min(taken[1], max(least, width - others))
     columns = [

@@ -1,8 +1,11 @@
 """Queries for orgs, users, API tokens and web sessions."""
 
+import asyncio
+import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -10,7 +13,7 @@ import psycopg
 from waybook.accounts.model import Org, OrgListItem, TokenUse, User
 from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, WaybookError
 from waybook.json_values import Json
 from waybook.store.audit import (
     GENESIS,
@@ -23,7 +26,8 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Query, Row, Statement, fill, first_value, load
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Ids, Query, Row, Statement, fill, first_value, load
 
 
 class TokenIdentity(NamedTuple):
@@ -180,3 +184,37 @@ def _filled(query: Query, patch: Patch) -> Statement:
         for name, value in patch.values.items()
     }
     return fill(query, values, id=patch.id)
+
+
+log = logging.getLogger(__name__)
+
+#: Maximum number of token uses that wait to be written. If it is reached, new uses are dropped.
+_MAX_QUEUED: Final = 10_000
+
+
+class LastUsed:
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[UUID, str], None] = {}
+        self._some = asyncio.Event()
+
+    def record(self, org_id: UUID, token_id: str) -> None:
+        """Note that a token was used; `flush` writes it later. Do nothing if the queue is full."""
+        if len(self._waiting) < _MAX_QUEUED:
+            self._waiting[org_id, token_id] = None
+            self._some.set()
+
+    async def wait_pending(self) -> None:
+        await self._some.wait()
+
+    async def flush(self, database: Database) -> None:
+        waiting, self._waiting = self._waiting, {}
+        self._some.clear()
+        by_org: dict[UUID, list[str]] = defaultdict(list)
+        for org_id, token_id in waiting:
+            by_org[org_id].append(token_id)
+        for org_id, token_ids in by_org.items():
+            try:
+                async with database.org_transaction(org_id) as tx:
+                    await tx.commit(SQL["tokens_used"](ids=Ids(token_ids)))
+            except WaybookError as error:
+                log.warning("the use of %d tokens was not noted: %s", len(token_ids), error)

@@ -117,11 +117,6 @@ async def _internal_error(request: Request, _: Exception) -> Response:
     return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
 
 
-def strip_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Strip the whitespace around header values, which the HTTP parser keeps."""
-    return [(name, value.strip(b" \t")) for name, value in headers]
-
-
 LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
@@ -318,7 +313,8 @@ class RequestPipeline:
             await self.app(scope, receive, send)
 
     async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = strip_headers(scope["headers"])
+        # The HTTP parser keeps the whitespace around header values.
+        raw = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         mcp = self.mcp if method == "POST" and path in _MCP_PATHS else None
