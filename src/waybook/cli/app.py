@@ -36,6 +36,7 @@ COMMANDS: Final[Table] = {
         "commands.nouns:run",
         "Runs of workflows: list, view, watch, start, retry, cancel, copy.",
     ),
+    "work": ("commands.nouns:work", "Workers: let agents of this machine work on plans and runs."),
     "review": (
         "commands.nouns:review",
         "What waits for you: list, view, approve, modify, skip, reject.",

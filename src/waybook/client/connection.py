@@ -61,14 +61,20 @@ _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
 class HttpConnection(Connection):
-    def __init__(self, url: str, token: str | None, timeout: float) -> None:
-        """Prepare requests to this URL. `timeout` is in seconds for each try of a call."""
+    def __init__(
+        self, url: str, token: str | None, timeout: float, name: str | None = None
+    ) -> None:
+        """Prepare requests to this URL. `timeout` is in seconds for each try of a call.
+
+        `name` is the name of the client under which pages show the agent.
+        """
         self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
         self.timeout = timeout
         headers = {
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": REVISION,
             **({"authorization": f"Bearer {token}"} if token else {}),
+            **({"user-agent": name} if name else {}),
         }
         self._http = httpx2.AsyncClient(headers=headers, timeout=None)  # `ask` limits the time.
         self._last_id = 0

@@ -15,22 +15,27 @@ DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "al
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 #: The server is killed if it runs for this many seconds after its input was closed.
 MAX_EXIT_SECONDS: Final = 10.0
-_CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
+DEFAULT_NAME: Final = "waybook.client"
 
 
 class StdioConnection(Connection):
     def __init__(
-        self, *command: str, timeout: float = 60.0, env: Mapping[str, str] | None = None
+        self,
+        *command: str,
+        timeout: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        name: str = DEFAULT_NAME,
     ) -> None:
         """Prepare a server process. It starts with the first call.
 
         If the process has ended, the next call starts it again. `timeout` is in seconds for each
-        try of a call and includes the start.
+        try of a call and includes the start. `name` is the name of the client.
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"
         self.timeout = timeout
         self._env = env
+        self._name = name
         self._starting = asyncio.Lock()
         self._server: _Server | None = None
 
@@ -50,7 +55,7 @@ class StdioConnection(Connection):
                 process = await asyncio.create_subprocess_exec(
                     *self._command, stdin=PIPE, stdout=PIPE, env=self._env, limit=MAX_LINE_BYTES
                 )
-                self._server = _Server(process)
+                self._server = _Server(process, self._name)
             await self._server.initialize()
             return self._server
 
@@ -58,8 +63,8 @@ class StdioConnection(Connection):
 class _Server:
     """Server process, and the requests it has not answered."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(self, process: Process, name: str) -> None:
+        self._process, self._name = process, name
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._last_id = 0
@@ -74,7 +79,8 @@ class _Server:
     async def initialize(self) -> None:
         if self._is_initialized:
             return
-        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
+        info = {"name": self._name, "version": "1"}
+        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": info}
         await self.ask("initialize", client)
         self._send({"method": "notifications/initialized"})
         self._is_initialized = True

@@ -60,3 +60,14 @@ workflow = CommandGroup(
         "schema": ("commands.dag:schema_command", "Print the JSON Schema of definitions."),
     },
 )
+work = CommandGroup(
+    help="Workers: let agents of this machine work on plans and runs.",
+    usual="start",
+    table={
+        "start": ("commands.work:start_command", "Let agents work on a plan or run."),
+        "init": (
+            "commands.work:init_command",
+            "Find the installed agents, and write the file agents.toml for your changes.",
+        ),
+    },
+)

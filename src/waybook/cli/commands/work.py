@@ -1,0 +1,236 @@
+"""`waybook work`: workers that start agents on the steps of plans and the jobs of runs."""
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from waybook.cli.access import Body, Server, open_server
+from waybook.cli.completion import completer
+from waybook.cli.options import database_options, yes_option
+from waybook.cli.remote import find_remote, login_file
+from waybook.cli.terminal.errors import HintedError, ToolError
+from waybook.cli.terminal.rows import Column, print_list
+from waybook.client import Client, Retry, StdioConnection
+from waybook.client.connection import HttpConnection
+from waybook.json_values import Json
+from waybook.settings import Settings
+from waybook.settings_reading import settings_from
+from waybook.work.adapters import find_adapter, init_adapters, load_adapters
+from waybook.work.fleet import run_fleet
+from waybook.work.options import Cap, Options
+from waybook.work.tasks import Limits
+
+#: A call is repeated for this long while the server or its database is away.
+_OUTAGE: Final = Retry(deadline_seconds=24 * 3600.0)
+_CALL_SECONDS: Final = 60.0
+_MINUTE: Final = 60.0
+#: Scope and period of the caps that a limit such as `agent:5` means.
+_SCOPES: Final = {
+    "": ("work", "total"),
+    "plan": ("plan", "total"),
+    "run": ("run", "total"),
+    "agent": ("agent", "total"),
+    "day": ("org", "day"),
+    "org": ("org", "total"),
+}
+#: For each option, the unit of the caps, and the factor from the option to the unit.
+_UNITS: Final = {
+    "max_cost": ("costUsd", 1.0),
+    "max_tokens": ("tokens", 1.0),
+    "max_time": ("seconds", _MINUTE),
+    "max_steps": ("steps", 1.0),
+    "max_failures": ("failures", 1.0),
+}
+
+
+def _parse_cap(
+    _: click.Context, __: click.Parameter, values: Sequence[str]
+) -> list[tuple[str, str, float]]:
+    caps = []
+    for value in values:
+        name, separator, number = value.rpartition(":")
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = 0.0
+        is_scope = name in _SCOPES and bool(name) == bool(separator)
+        if not is_scope or not 0 < limit < float("inf"):
+            raise click.BadParameter(
+                f"{value}: give a number, or one of {', '.join(_SCOPES)[2:]}:N"
+            )
+        caps.append((*_SCOPES[name], limit))
+    return caps
+
+
+def _cap_option(name: str, what: str) -> Callable[[Any], Any]:
+    text = f"{what}; [plan|run|agent|day|org]:N for another scope."
+    return click.option(
+        name, multiple=True, metavar="N", callback=_parse_cap, help=f"Pause and ask at {text}"
+    )
+
+
+@click.command()
+@click.argument("work", required=False, shell_complete=completer("plans", "planId"))
+@click.option("--all", "is_all", is_flag=True, help="Work on every open plan and run.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME[:N]",
+    help="Agent with N workers, such as codex:2, or 'cmd:my-agent {prompt_file}'; repeatable.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["step", "worker", "none"]),
+    help="Git worktrees (default: one per step, if this folder is in a repository).",
+)
+@click.option("--into", metavar="BRANCH", help="Target branch (default: waybook/PLAN/merged).")
+@click.option("--check", metavar="COMMAND", help="Command that must succeed on each merged state.")
+@click.option("--require-changes", is_flag=True, help="A step is done only if it changed a file.")
+@click.option(
+    "--timeout", type=float, default=60.0, help="Minutes that one agent may run (default: 60)."
+)
+@click.option("--attempts", type=int, default=3, help="Attempts until a step fails (default: 3).")
+@_cap_option("--max-cost", "this many dollars")
+@_cap_option("--max-tokens", "this many tokens")
+@_cap_option("--max-time", "this many minutes of work")
+@_cap_option("--max-steps", "this many steps or jobs")
+@_cap_option("--max-failures", "this many failures in a row")
+@click.option(
+    "--grace", type=float, default=60.0, help="Seconds to finish after SIGTERM (default: 60)."
+)
+@yes_option
+@click.option("--status", "is_status", is_flag=True, help="Show the workers instead.")
+@database_options
+def start_command(*, work: str | None, is_all: bool, is_status: bool, **options: Any) -> None:  # noqa: ANN401 - from click
+    """Let agents work on a plan or run.
+
+    WORK is a plan or a run: an id, an id prefix, or part of the name; optional if only one plan is
+    open. Each worker claims a step, starts its agent without a person, and submits the result.
+    """
+    flags = {name: options[name] for name in ("database_url", "data_dir", "token")}
+    adapters = load_adapters(_agents_file())
+    with open_server(flags) as server:
+        if is_status:
+            _print_status(server)
+            return
+        agents = tuple(find_adapter(spec, adapters) for spec in options["agents"])
+        if not agents:
+            hint = "waybook work PLAN --agent claude-code, or: waybook work init"
+            raise HintedError("no agent is named", hint)
+        subject: dict[str, Any] = {} if is_all else _find(server, work)
+        workers = sum(count for _, count in agents)
+        if "plan_id" in subject and workers > 1 and not options["yes"]:
+            _confirm(server.read("plan", q=subject["plan_id"]), workers)
+    settings, folder, check = settings_from(flags).settings, Path.cwd(), options["check"]
+    connect, entry, secrets = _access(flags, settings)
+    caps = [
+        Cap(scope, period, unit, limit * factor)
+        for option, (unit, factor) in _UNITS.items()
+        for scope, period, limit in options[option]
+    ]
+    chosen = Options(
+        agents=agents,
+        connect=connect,
+        folder=folder,
+        state_folder=settings.data_dir.absolute() / "work",
+        say=click.echo,
+        isolation=options["isolation"] or ("step" if _is_repository(folder) else "none"),
+        target=options["into"],
+        check=find_adapter(f"cmd:sh -c {shlex.quote(check)}", adapters)[0] if check else None,
+        requires_change=options["require_changes"],
+        max_attempts=options["attempts"],
+        caps=tuple(caps),
+        limits=Limits(seconds=options["timeout"] * _MINUTE),
+        grace_seconds=options["grace"],
+        mcp_server=entry,
+        secrets=secrets,
+        **subject,
+    )
+    sys.exit(asyncio.run(run_fleet(chosen)))
+
+
+@click.command()
+def init_command() -> None:
+    """Find the installed agents, and write the file agents.toml for your changes."""
+    for line in init_adapters(_agents_file(), load_adapters()):
+        click.echo(line)
+
+
+def _agents_file() -> Path:
+    return login_file().with_name("agents.toml")
+
+
+def _find(server: Server, text: str | None) -> dict[str, str]:
+    """Return the plan or, if there is no such plan, the run with this id or name."""
+    try:
+        return {"plan_id": server.read("plan", q=text)["planId"]}
+    except ToolError as error:
+        if text is None or error.error["code"] != "NOT_FOUND":
+            raise
+    return {"run_id": server.read("run", q=text)["runId"]}
+
+
+def _confirm(plan: Body, workers: int) -> None:
+    """Ask before several workers do steps at the same time that may change the same files."""
+    is_ordered = plan.get("sequential") or any(
+        step.get("dependsOn") or step.get("touches") for step in plan["steps"]
+    )
+    if not is_ordered:
+        name = plan["name"]
+        click.echo(f"The steps of “{name}” have neither dependencies nor touches.", err=True)
+        click.confirm(f"Let {workers} workers do them at the same time?", abort=True, err=True)
+
+
+def _access(
+    flags: Mapping[str, object], settings: Settings
+) -> tuple[Callable[[str], Client], Mapping[str, Json], tuple[str, ...]]:
+    """Return how workers connect, how agents start Waybook's tools, and texts to mask."""
+    is_local = bool(flags.get("database_url") or flags.get("data_dir"))
+    remote = None if is_local else find_remote(flags.get("token"))
+    if remote is not None:
+        url, token = f"{remote.url}/mcp", remote.token
+        headers: Json = {"authorization": f"Bearer {token}"} if token else {}
+
+        def connect(name: str) -> Client:
+            return Client(HttpConnection(url, token, _CALL_SECONDS, name), retry=_OUTAGE)
+
+        return connect, {"url": url, "headers": headers}, (token,) if token else ()
+    # In the environment, a password is not visible in process lists.
+    own = {"WAYBOOK_DATA_DIR": str(settings.data_dir.absolute())}
+    if settings.database_url:
+        own["WAYBOOK_DATABASE_URL"] = settings.database_url
+    if settings.token:
+        own["WAYBOOK_TOKEN"] = settings.token
+
+    def connect_locally(name: str) -> Client:
+        environment = {**os.environ, **own, "WAYBOOK_PAGES": "off"}
+        return Client(StdioConnection(env=environment, name=name), retry=_OUTAGE)
+
+    words: Json = ["-m", "waybook", "mcp"]
+    secret = (settings.token,) if settings.token else ()
+    return connect_locally, {"command": sys.executable, "args": words, "env": {**own}}, secret
+
+
+def _is_repository(folder: Path) -> bool:
+    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
+
+
+def _print_status(server: Server) -> None:
+    answer = server.read("workers")
+    columns = (
+        Column("agent", lambda row: f"{row['agent']} · {row['session']}"),
+        Column("state", lambda row: row["state"]),
+        Column("plan or run", lambda row: row.get("name") or ""),
+        Column("reason", lambda row: row.get("reason") or ""),
+    )
+    print_list(answer, "workers", columns, None, "No workers.")
+    for row in answer["workers"]:
+        for line in row.get("lines") or []:
+            click.echo(f"{row['session']}: {line}")

@@ -1,0 +1,257 @@
+"""Work on one step: prepares a worktree, lets an agent work, and checks what the agent did."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Final
+
+from waybook.client import Client
+from waybook.errors import InvalidInput, InvalidTransition, NotModifiable, TooLarge, WaybookError
+from waybook.json_values import Json
+from waybook.work import prompts
+from waybook.work.adapters import Adapter
+from waybook.work.agent_process import run_agent
+from waybook.work.delivery import RETRY_SECONDS, Workshop, branch_of
+from waybook.work.held import HeldStep
+from waybook.work.merging import CheckFailed
+from waybook.work.records import Record, Stage
+from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
+from waybook.work.worktrees import NotDone, Tree, uncovered
+
+log = logging.getLogger(__name__)
+
+_CONTEXT_TOKENS: Final = 8_000
+_MAX_TRANSCRIPT_LENGTH: Final = 60_000
+_MAX_RESULT_LENGTH: Final = 100_000
+_MAX_SUMMARY_LENGTH: Final = 4_000
+_MAX_TRIES: Final = 2
+
+
+@dataclass(slots=True)
+class StepWork:
+    shop: Workshop
+    client: Client
+    step: HeldStep
+    adapter: Adapter
+    limits: Limits
+    on_line: Callable[[str], None]
+    record: Record
+    tree: Tree | None = None
+    #: Commit at which the work on the step started.
+    start: str = ""
+    #: An agent that quotes old text cannot ask for a review by mistake.
+    review_mark: str = field(default_factory=lambda: f"ask-person-{token_hex(4)}")
+
+    async def run(self) -> Outcome:
+        """Let the agent do the step. With the outcome `DONE`, it is submitted or in review.
+
+        After any other outcome, the changes are gone, and the caller ends the claim.
+        """
+        parked = self.record if self.record.stage is Stage.PARKED else None
+        resume = None
+        if parked and parked.agent == self.adapter.name and self.adapter.can_resume:
+            resume = parked.conversation
+        self.record.save(agent=self.adapter.name, stage=Stage.WORKING)
+        await self._prepare(parked)
+        context = await self.step.context(_CONTEXT_TOKENS)
+        prompt = prompts.step_prompt(
+            self.step.reply,
+            context,
+            is_isolated=self.tree is not None,
+            is_resumed=resume is not None,
+            review_mark=self.review_mark,
+        )
+        outcome = await self._ask(prompt, resume, 1)
+        fault = await self._accept(outcome)
+        if fault is not None and not self.step.is_ended_by_agent:
+            resume = outcome.conversation if self.adapter.can_resume else None
+            repair = prompts.repair_prompt(prompt, fault, is_resumed=resume is not None)
+            before, outcome = outcome, await self._ask(repair, resume, 2)
+            outcome = outcome._replace(usage=before.usage.plus(outcome.usage))
+            fault = await self._accept(outcome)
+        if fault is not None:
+            outcome = outcome._replace(kind=OutcomeKind.FAILED, message=fault)
+        if outcome.kind is not OutcomeKind.DONE and self.record.stage is not Stage.PARKED:
+            await self.shop.clear(self.record)
+        return outcome
+
+    async def _prepare(self, parked: Record | None) -> None:
+        """Create the worktree of the step, at the target branch or at its own earlier work."""
+        repository, options, plan_id = self.shop.repository, self.shop.options, self.step.plan_id
+        if repository is None or options.isolation == "none":
+            return
+        merger = self.shop.merger(plan_id, repository)
+        branch = branch_of(plan_id, self.step.step_id)
+        folder = self.shop.state.step_tree(plan_id, self.step.step_id)
+        if options.isolation == "worker":
+            folder = self.shop.state.pooled_tree(self.record.session, plan_id)
+        self.start = await merger.tip()
+        begin = await repository.commit_of(branch) if parked else None
+        self.record.save(
+            repository=str(repository.common),
+            branch=branch,
+            target=merger.target,
+            folder=str(folder),
+        )
+        self.tree = self.shop.worker_trees.get(folder)
+        if self.tree is None:
+            self.tree = await repository.add_tree(folder, branch, begin or self.start)
+        else:
+            await self.tree.restart(branch, begin or self.start)
+        if options.isolation == "worker":
+            self.shop.worker_trees[folder] = self.tree
+        if begin:
+            self.start = (await repository.git("merge-base", begin, self.start)).strip()
+        if other := prompts.branch_to_resolve(self.step.reply):
+            await self.tree.try_git(*await repository.identity(), "merge", "--no-commit", other)
+
+    async def _ask(self, prompt: str, resume: str | None, number: int) -> Outcome:
+        options, step = self.shop.options, self.step
+        task = Task(
+            prompt=prompt,
+            folder=self.tree.folder if self.tree else options.folder,
+            schema=step.result_schema if isinstance(step.result_schema, dict) else None,
+            resume=resume,
+            environment={
+                "WAYBOOK_PLAN_ID": step.plan_id,
+                "WAYBOOK_STEP_ID": step.step_id,
+                "WAYBOOK_ATTEMPT": str(step.attempt),
+            },
+            mcp_server=options.mcp_server,
+            secrets=options.secrets,
+        )
+        outcome = await run_agent(self.adapter, task, self.limits, self.on_line)
+        await self._keep_transcript(outcome, number)
+        await self.step.look()
+        # After that, it does not matter how the process ended.
+        if self.step.is_ended_by_agent or self._review_in(outcome) is not None:
+            outcome = outcome._replace(kind=OutcomeKind.DONE)
+        return outcome
+
+    async def _keep_transcript(self, outcome: Outcome, number: int) -> None:
+        text = outcome.transcript.decode(errors="replace")[-_MAX_TRANSCRIPT_LENGTH:]
+        named = f"{self.adapter.name}, step {self.step.order}"
+        try:
+            await self.client.call(
+                "store_research",
+                kind="transcript",
+                title=f"{named}, attempt {self.step.attempt}, try {number}",
+                content=text or "(no output)",
+                planId=self.step.plan_id,
+                stepId=self.step.step_id,
+                sessionId=self.record.session,
+                idempotencyKey=f"transcript-{self.step.step_id}-{self.step.attempt}-{number}",
+            )
+        except WaybookError as error:
+            log.warning("the transcript of step %s was not stored: %s", self.step.step_id, error)
+
+    def _review_in(self, outcome: Outcome) -> dict[str, Any] | None:
+        """Return the review that the agent asks for in its answer, if it does."""
+        _, mark, question = outcome.text.rpartition(f"{self.review_mark}:")
+        return {"summary": question.strip()[:_MAX_SUMMARY_LENGTH]} if mark else None
+
+    async def _accept(self, outcome: Outcome) -> str | None:
+        """Submit or park an agent's work, or return what the agent has to correct."""
+        if outcome.kind is not OutcomeKind.DONE:
+            return None
+        try:
+            await self._end(outcome)
+        except CheckFailed as error:
+            await self._update_tree()
+            return str(error)
+        except (NotDone, InvalidInput, TooLarge) as error:
+            return str(error)
+        return None
+
+    async def _end(self, outcome: Outcome) -> None:
+        """Check the work, then merge and submit it, or park the step at a review.
+
+        Raises:
+            NotDone: the changes are missing, outside of `touches`, or fail the check.
+            InvalidInput: the server refuses the result.
+        """
+        step, review = self.step, self._review_in(outcome)
+        result = outcome.result if isinstance(step.result_schema, dict) else outcome.text
+        if not step.is_ended_by_agent and review is None and result in {None, ""}:
+            raise NotDone("you returned no result")
+        if isinstance(result, str):
+            result = result[:_MAX_RESULT_LENGTH]
+        if step.type == "checkpoint" and review is None:
+            review = {"summary": outcome.text[:_MAX_SUMMARY_LENGTH] or step.title, "result": result}
+        is_parked = review is not None
+        if step.is_ended_by_agent:
+            is_parked = await step.look() == "awaiting_input"
+        await self._check_changes(is_final=not is_parked)
+        self.record.save(
+            stage=Stage.PARKED if is_parked else Stage.FINISHED,
+            result=result,
+            usage=usage_arguments(outcome.usage),
+            conversation=outcome.conversation,
+        )
+        if not is_parked:
+            await self.shop.deliver(self.client, step, self.record)
+            return
+        if not step.is_ended_by_agent and review is not None:
+            await self._ask_person(review)
+        if self.tree is not None and self.tree.folder not in self.shop.worker_trees:
+            await self.tree.repository.remove_tree(self.tree.folder)
+
+    async def _check_changes(self, *, is_final: bool) -> None:
+        """Commit the agent's changes. If the step is done, check them."""
+        tree, branch, touches = self.tree, self.record.branch, self.step.reply.get("touches") or []
+        if tree is None or branch is None:
+            return
+        message = f"step {self.step.order}: {self.step.title or self.step.type}"[:72]
+        files = await tree.finish(branch, self.start, message)
+        other = prompts.branch_to_resolve(self.step.reply)
+        if not is_final:
+            return
+        if other is not None:
+            commit = await tree.repository.commit_of(other)
+            if commit is not None and not await tree.repository.contains(branch, commit):
+                raise NotDone(
+                    f"{other} is not merged: git merge {other}, then resolve the conflicts"
+                )
+            return
+        asks_for_change = any(":" not in touch for touch in touches)
+        if not files and (asks_for_change or self.shop.options.requires_change):
+            raise NotDone("you changed no file, but this step asks for a change of files")
+        if outside := uncovered(files, touches):
+            named = ", ".join(outside[:10])
+            raise NotDone(f"only {', '.join(touches)} may change; undo your changes of {named}")
+
+    async def _update_tree(self) -> None:
+        """Merge the target branch into the worktree, so that the agent sees what the check sees."""
+        if self.tree is not None:
+            repository = self.tree.repository
+            self.start = await self.shop.merger(self.step.plan_id, repository).tip()
+            await self.tree.git(
+                *await repository.identity(), "merge", "--quiet", "--no-edit", self.start
+            )
+
+    async def _ask_person(self, review: dict[str, Any]) -> None:
+        """Request the review. Only one review of a plan can be open, so wait for that one first."""
+        summary = str(review.get("summary") or self.step.title or "Please decide.")
+        while True:
+            try:
+                await self.step.review(summary, result=review.get("result"))
+            except (InvalidTransition, NotModifiable) as error:
+                if error.details.get("new") != "awaiting_review":
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+
+def usage_arguments(usage: Usage) -> dict[str, Json]:
+    """Return what the agent reported, under the names of the tools' arguments."""
+    cost = None if usage.cost_micros is None else usage.cost_micros / 1_000_000
+    named: dict[str, Json] = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": cost,
+        "model": usage.model,
+    }
+    return {name: value for name, value in named.items() if value is not None}

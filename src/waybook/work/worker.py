@@ -1,0 +1,368 @@
+"""One worker: claims a step or job, lets its agent do it, and waits when the agent cannot work."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from waybook.client import Client, HoldLost
+from waybook.client.claims import ClaimTerms
+from waybook.client.client import COMPLETE, READY
+from waybook.errors import WaybookError
+from waybook.json_values import Json, format_time
+from waybook.work.adapters import Adapter
+from waybook.work.agent_process import run_agent
+from waybook.work.delivery import HEARTBEAT_SECONDS, Workshop
+from waybook.work.held import HeldJob, HeldStep
+from waybook.work.options import Reservation, reserve
+from waybook.work.prompts import job_prompt
+from waybook.work.records import Record, Stage
+from waybook.work.step_work import StepWork, usage_arguments
+from waybook.work.tasks import Outcome, OutcomeKind, Task
+from waybook.work.worktrees import GitError
+
+log = logging.getLogger(__name__)
+
+_MAX_LINES: Final = 20
+_MAX_FAILURES: Final = 5
+_MAX_REASON_LENGTH: Final = 500
+_REPORT_SECONDS: Final = 10.0
+_ERROR_SECONDS: Final = 30.0
+_MIN_REPORT_SECONDS: Final = 2.0
+#: Seconds that an agent waits after an outcome that says nothing about when it can work again, and
+#: what the person should know.
+_WAITS: Final[Mapping[OutcomeKind, tuple[float, str]]] = {
+    OutcomeKind.QUOTA: (300.0, "is at the limit of its provider"),
+    OutcomeKind.SIGN_IN: (300.0, "is not signed in: sign in again with its own command"),
+    OutcomeKind.NO_MODEL: (900.0, "has no such model: change its entry in agents.toml"),
+    OutcomeKind.NO_NETWORK: (30.0, "cannot reach its provider"),
+    OutcomeKind.OVER_CAP: (1.0, "has used what was reserved"),
+}
+
+
+@dataclass(slots=True)
+class Agent:
+    """An agent of the command line, and what its workers know about it together."""
+
+    adapter: Adapter
+    client: Client
+    failures: int = 0
+    #: When the agent can work again, and why not earlier.
+    resumes_at: datetime | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.adapter.name
+
+    @property
+    def has_stopped(self) -> bool:
+        return self.failures >= _MAX_FAILURES
+
+    def seconds_to_wait(self) -> float:
+        return max(0.0, (self.resumes_at - _now()).total_seconds()) if self.resumes_at else 0.0
+
+
+@dataclass(slots=True)
+class Worker:
+    shop: Workshop
+    agent: Agent
+    session: str
+    draining: asyncio.Event
+    #: What the worker reports: its state, why, and what it works on.
+    state: dict[str, str] = field(default_factory=dict)
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Whether work failed for good, or is left that this worker cannot do.
+    has_failed: bool = False
+    #: Plans and runs at a cap: their next work is reserved before it is claimed.
+    capped: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Work until everything is complete, nothing can be done, or the process drains."""
+        reports = asyncio.create_task(self._report())
+        try:
+            while not self.draining.is_set() and not self.agent.has_stopped:
+                if seconds := self.agent.seconds_to_wait():
+                    self._note(
+                        "sleeping", self.agent.reason, until=format_time(self.agent.resumes_at)
+                    )
+                    await self._pause(seconds)
+                elif not await self._try_to_work():
+                    return
+            if self.agent.has_stopped:
+                self.has_failed = True
+                self.shop.options.say(
+                    f"{self.agent.name} stopped after {_MAX_FAILURES} failures in a row"
+                )
+        finally:
+            reports.cancel()
+            await asyncio.wait([reports])
+            with suppress(WaybookError, TimeoutError):
+                async with asyncio.timeout(_MIN_REPORT_SECONDS):
+                    await self._send_report({"state": "ended"})
+
+    async def _try_to_work(self) -> bool:
+        try:
+            return await self._work_once()
+        except WaybookError as error:
+            if self.shop.options.plan_id or self.shop.options.run_id:
+                raise
+            # Workers for all plans outlive a plan that is deleted, or a server without rights.
+            self._note("sleeping", error.message)
+            await self._pause(_ERROR_SECONDS)
+            return True
+
+    async def _work_once(self) -> bool:
+        """Do one step or job, or wait for one. Return whether there may be more work."""
+        wanted = await self.shop.options.wanted(self.agent.client)
+        ended = 0
+        for subject in wanted:
+            if self.draining.is_set():
+                return True
+            reservation = None
+            if next(iter(subject.values()), "") in self.capped:
+                reservation = await self._reserve(subject)
+                if reservation.id is None:
+                    ended += reservation.is_ended
+                    self.has_failed |= reservation.is_ended
+                    continue
+            reply = await self._claim(subject, waits=len(wanted) == 1)
+            if reply["status"] in READY:
+                await self._do(reply, reservation)
+                return True
+            if reservation is not None:
+                await self._settle(reservation, "given_back", None)
+            ended += self._is_over(reply)
+        if ended == len(wanted) == 1 and wanted[0]:
+            return False
+        if len(wanted) > 1 or self.capped:
+            await self._pause(self.shop.options.wait_seconds)
+        return True
+
+    async def _claim(self, subject: Mapping[str, str], *, waits: bool) -> dict[str, Any]:
+        tool = "get_next_step" if "planId" in subject else "get_next_job"
+        more = {"waitSeconds": self.shop.options.wait_seconds} if waits else {}
+        if not self.state or self.state["state"] != "parked":
+            self._note("sleeping", "no step or job is free")
+        reply = await self.agent.client.call(tool, **subject, **more, sessionId=self.session)
+        if "planId" in subject:
+            await self.shop.settle(self.agent.client, subject["planId"])
+        return reply
+
+    def _is_over(self, reply: Mapping[str, Any]) -> bool:
+        """Return whether no work is left, now or later, or none that agents can do."""
+        status = reply["status"]
+        if status in COMPLETE:
+            return True
+        has_only_failures = status == "no_pending_steps" and not reply["inProgress"]
+        if status in {"plan_failed", "run_canceled", "stage_failed"} or has_only_failures:
+            self.has_failed = True
+            return True
+        return False
+
+    async def _do(self, reply: dict[str, Any], reservation: Reservation | None) -> None:
+        kind = HeldStep if "stepId" in reply else HeldJob
+        claim = kind(self.agent.client, reply, ClaimTerms(self.session, "retry", HEARTBEAT_SECONDS))
+        name = "planId" if "planId" in reply else "runId"
+        subject: dict[str, str] = {name: reply[name]}
+        started, outcome, kind_of_end = asyncio.get_running_loop().time(), None, "given_back"
+        try:
+            async with claim:
+                reservation = reservation or await self._reserve(subject)
+                if reservation.id is None:
+                    await claim.give_back(reservation.message[:_MAX_REASON_LENGTH])
+                    return
+                working = {**subject, f"{claim.KIND}Id": claim.id}
+                self._note("working", "", reservationId=reservation.id, **working)
+                if isinstance(claim, HeldStep):
+                    outcome = await self._do_step(claim, reservation)
+                else:
+                    outcome = await self._do_job(claim, reservation)
+                kind_of_end = await self._conclude(claim, outcome)
+        except HoldLost as error:
+            self.shop.options.say(f"{self.session}: {error}")
+            if isinstance(claim, HeldStep):
+                await self.shop.forget(claim, self.session)
+        except (WaybookError, GitError, OSError) as error:
+            kind_of_end = "failed"
+            self.agent.failures += 1
+            self.shop.options.say(f"{self.session}: {type(error).__name__}: {error}")
+        finally:
+            if reservation is not None and reservation.id is not None:
+                seconds = asyncio.get_running_loop().time() - started
+                await self._settle(reservation, kind_of_end, outcome, seconds)
+
+    async def _do_step(self, step: HeldStep, reservation: Reservation) -> Outcome:
+        state = self.shop.state
+        record = state.record_of(step.plan_id, step.step_id)
+        if record is None or record.stage is not Stage.PARKED:
+            path = state.record_path(step.plan_id, step.step_id)
+            record = Record(path, step.reply, self.session, self.agent.name)
+        record.reply, record.session = step.reply, self.session
+        output = state.open_log(f"{step.plan_id}-{step.step_id}-{step.attempt}")
+        self.lines.clear()
+
+        def show(line: str) -> None:
+            output.write(line)
+            self.lines.append(line[:_MAX_REASON_LENGTH])
+            self.changed.set()
+
+        self.shop.options.say(f"{self.session} ({self.agent.name}): step {step.order} {step.title}")
+        try:
+            work = StepWork(
+                self.shop,
+                self.agent.client,
+                step,
+                self.agent.adapter,
+                reservation.limits,
+                show,
+                record,
+            )
+            outcome = await work.run()
+        except asyncio.CancelledError:
+            if record.stage is Stage.WORKING:
+                await self.shop.clear(record)
+            else:
+                step.keep()  # The next start delivers the result.
+            raise
+        except Exception:
+            await self.shop.clear(record)
+            raise
+        finally:
+            output.close()
+        if record.stage is Stage.PARKED:
+            self._note("parked", f"step {step.order} waits for a review")
+            self.shop.options.say(f"{self.session}: {self.state['reason']}")
+        return outcome
+
+    async def _do_job(self, job: HeldJob, reservation: Reservation) -> Outcome:
+        inputs = [(each["documentKey"], await job.read_input(each)) for each in job.inputs]
+        keys = [document["documentKey"] for document in job.documents]
+        schema: Json = None
+        if len(keys) > 1:
+            texts: Json = {key: {"type": "string"} for key in keys}
+            schema = {"type": "object", "properties": texts, "required": list[Json](keys)}
+        with TemporaryDirectory(prefix="waybook-job-") as folder:
+            prompt = job_prompt(job.prompt, inputs, job.so_far)
+            task = Task(prompt, Path(folder), schema, secrets=self.shop.options.secrets)
+            adapter, limits = self.agent.adapter, reservation.limits
+            outcome = await run_agent(adapter, task, limits, self.lines.append)
+        if outcome.kind is not OutcomeKind.DONE:
+            return outcome
+        usage: Any = usage_arguments(outcome.usage) or None
+        if schema is None:
+            await job.submit(outcome.text, usage=usage)
+        else:
+            values: Any = outcome.result
+            documents: Any = [
+                {**each, "content": values[each["documentKey"]]} for each in job.documents
+            ]
+            await job.submit(documents=documents, usage=usage)
+        return outcome
+
+    async def _conclude(self, claim: HeldStep | HeldJob, outcome: Outcome) -> str:
+        """End a claim whose work is not done, and return the outcome for the caps."""
+        agent, reason = self.agent, outcome.message[:_MAX_REASON_LENGTH] or str(outcome.kind)
+        if outcome.kind is OutcomeKind.DONE:
+            agent.failures, agent.resumes_at = 0, None
+            return "completed"
+        if outcome.kind in _WAITS:
+            seconds, why = _WAITS[outcome.kind]
+            usual = _now() + timedelta(seconds=seconds)
+            agent.resumes_at, agent.reason = outcome.resumes_at or usual, f"{agent.name} {why}"
+            self.shop.options.say(
+                f"{agent.reason}; next try {agent.resumes_at:%H:%M:%S} UTC: {reason}"
+            )
+            if claim.is_held:
+                await claim.give_back(
+                    f"{agent.reason}: {reason}"[:_MAX_REASON_LENGTH],
+                    resumes_at=agent.resumes_at,
+                    agent=agent.name,
+                )
+            return "given_back"
+        agent.failures += 1
+        self.shop.options.say(f"{self.session}: {claim.KIND} {claim.id} failed: {reason}")
+        may_retry = claim.attempt < self.shop.options.max_attempts
+        self.has_failed |= not may_retry
+        if claim.is_held and isinstance(claim, HeldStep):
+            await claim.fail(reason, retry=may_retry)
+        elif claim.is_held and isinstance(claim, HeldJob):
+            await claim.fail(reason, retryable=may_retry)
+        return "failed"
+
+    async def _reserve(self, subject: dict[str, str]) -> Reservation:
+        named = {"agent": self.agent.name, "sessionId": self.session}
+        reservation = await reserve(self.shop.options, self.agent.client, subject, **named)
+        key = next(iter(subject.values()))
+        if reservation.id is not None:
+            self.capped.discard(key)
+        elif key not in self.capped:
+            self.capped.add(key)
+            self.shop.options.say(f"{self.session}: {reservation.message}")
+        if reservation.id is None:
+            self._note("sleeping", reservation.message, **subject)
+        return reservation
+
+    async def _settle(
+        self, reservation: Reservation, end: str, outcome: Outcome | None, seconds: float = 0.0
+    ) -> None:
+        if not reservation.id:
+            return
+        usage = usage_arguments(outcome.usage) if outcome else {}
+        usage.pop("model", None)
+        try:
+            await self.agent.client.call(
+                "settle_work",
+                reservationId=reservation.id,
+                outcome=end,
+                usage=usage,
+                seconds=round(seconds),
+            )
+        except WaybookError as error:  # It ends on its own.
+            log.warning("the reservation %s was not settled: %s", reservation.id, error)
+
+    def _note(self, state: str, reason: str = "", **more: str | None) -> None:
+        named = {"state": state, "reason": reason[:_MAX_REASON_LENGTH], **more}
+        new = {name: value for name, value in named.items() if value is not None and value}
+        if new != self.state:
+            self.state = new
+            self.changed.set()
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.draining.wait()
+
+    async def _report(self) -> None:
+        """Report the state and the last lines at each change, but not too often."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REPORT_SECONDS):
+                    await self.changed.wait()
+            self.changed.clear()
+            if self.state:
+                try:
+                    state = {**self.state} | (
+                        {"state": "draining"} if self.draining.is_set() else {}
+                    )
+                    await self._send_report({**state, "lines": [*self.lines]})
+                except WaybookError as error:
+                    log.warning("the report of %s failed: %s", self.session, error)
+            await asyncio.sleep(_MIN_REPORT_SECONDS)
+
+    async def _send_report(self, state: Mapping[str, object]) -> None:
+        named = {"sessionId": self.session, "agent": self.agent.name}
+        named["host"] = self.shop.options.host
+        await self.agent.client.call("report_worker", **named, **state)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)

@@ -1,0 +1,209 @@
+"""Git worktrees: every step gets a branch and a folder of its own."""
+
+import asyncio
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from waybook.errors import InvalidInput
+
+#: Agents can write into their worktree, so nothing that a repository names is executed here.
+_SAFE: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+_IDENTITY: Final = ("-c", "user.name=Waybook worker", "-c", "user.email=worker@waybook.invalid")
+_GIT_SECONDS: Final = 300.0
+_ANY_FOLDERS: Final = "**"
+
+
+class GitError(Exception):
+    """A git command failed."""
+
+
+class NotDone(Exception):
+    """The agent's changes cannot be accepted. The message says why, to the agent."""
+
+
+class Repository:
+    """Repository of the person; its own worktree is never changed."""
+
+    def __init__(self, common: Path) -> None:
+        #: The folder `.git`, which all worktrees share.
+        self.common = common
+        self._adding = asyncio.Lock()
+        self._identity: tuple[str, ...] | None = None
+
+    @classmethod
+    async def find(cls, folder: Path) -> "Repository | None":
+        """Return the repository that contains a folder, or None outside of one."""
+        status, text = await run_git("-C", str(folder), "rev-parse", "--git-common-dir")
+        if status:
+            return None
+        repository = cls((folder / text.strip()).resolve())
+        if await repository.commit_of("HEAD") is None:
+            raise InvalidInput(f"{folder} has no commit yet: commit first, or use --isolation none")
+        return repository
+
+    async def git(self, *words: str) -> str:
+        """Run git on the repository and return its output.
+
+        Raises:
+            GitError: the command failed.
+        """
+        return _output(words, await run_git(f"--git-dir={self.common}", *words))
+
+    async def commit_of(self, name: str) -> str | None:
+        words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        status, text = await run_git(f"--git-dir={self.common}", *words)
+        return None if status else text.strip()
+
+    async def contains(self, tip: str, commit: str) -> bool:
+        words = ("merge-base", "--is-ancestor", commit, tip)
+        return (await run_git(f"--git-dir={self.common}", *words))[0] == 0
+
+    async def identity(self) -> tuple[str, ...]:
+        """Return the options that name an author, if the person has not configured one."""
+        if self._identity is None:
+            status, _ = await run_git(f"--git-dir={self.common}", "config", "user.email")
+            self._identity = _IDENTITY if status else ()
+        return self._identity
+
+    async def add_tree(self, folder: Path, branch: str | None, start: str) -> "Tree":
+        """Create a worktree at a commit, in place of a leftover one at this path."""
+        async with self._adding:
+            await self.remove_tree(folder)
+            words = ["--detach"] if branch is None else ["-B", branch]
+            await self.git("worktree", "add", "--force", "--quiet", *words, str(folder), start)
+        # Agents can change the file .git of their worktree, so it is read only once, before they
+        # start.
+        pointer = (folder / ".git").read_text("utf-8")
+        return Tree(self, folder, Path(pointer.removeprefix("gitdir:").strip()))
+
+    async def remove_tree(self, folder: Path) -> None:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await self.git("worktree", "prune")
+
+    async def delete_branch(self, branch: str) -> None:
+        await self.git("update-ref", "-d", f"refs/heads/{branch}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Worktree of one step, or of the merges of a plan."""
+
+    repository: Repository
+    folder: Path
+    git_dir: Path
+
+    async def git(self, *words: str) -> str:
+        return _output(words, await self.try_git(*words))
+
+    async def try_git(self, *words: str) -> tuple[int, str]:
+        where = (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
+        return await run_git(*where, *words, folder=self.folder)
+
+    async def restart(self, branch: str, start: str) -> None:
+        """Use the worktree for another step. Ignored files stay."""
+        await self.git("reset", "--quiet", "--hard")
+        await self.git("clean", "--quiet", "--force", "-d")
+        await self.git("checkout", "--quiet", "--force", "-B", branch, start)
+
+    async def commit(self, message: str) -> None:
+        """Commit what the agent changed, and what is left of a merge.
+
+        Raises:
+            NotDone: files still contain conflict markers, or git refuses the commit.
+        """
+        await self.git("add", "--all")
+        _, faults = await self.try_git("diff", "--cached", "--check", "HEAD")
+        marked = [line for line in faults.splitlines() if "leftover conflict marker" in line]
+        is_merge = (self.git_dir / "MERGE_HEAD").exists()
+        if marked and is_merge:
+            raise NotDone(f"conflicts are left: {'; '.join(marked[:10])}")
+        is_clean = not (await self.try_git("diff", "--cached", "--quiet", "HEAD"))[0]
+        if is_clean and not is_merge:
+            return
+        identity = await self.repository.identity()
+        status, text = await self.try_git(*identity, "commit", "--quiet", "-m", message)
+        if status:
+            raise NotDone(f"the changes cannot be committed: {text.strip()[-500:]}")
+
+    async def finish(self, branch: str, start: str, message: str) -> list[str]:
+        """Commit the agent's work on its branch, and return the names of the changed files.
+
+        Raises:
+            NotDone: the work does not continue the commit at which the step started.
+        """
+        await self.commit(message)
+        head = (await self.git("rev-parse", "HEAD")).strip()
+        if not await self.repository.contains(head, start):
+            raise NotDone(f"the branch no longer contains {start[:12]}, where the step started")
+        await self.repository.git("update-ref", f"refs/heads/{branch}", head)
+        names = await self.git("diff", "--name-only", "--no-renames", "-z", start, head)
+        return [name for name in names.split("\0") if name]
+
+
+def uncovered(names: Iterable[str], touches: Sequence[str]) -> list[str]:
+    """Return the files that no touch covers. A touch with a colon names a resource, not files.
+
+    >>> uncovered(["src/a.py", "src/b/c.py", "README.md"], ["src/*.py", "db:main"])
+    ['src/b/c.py', 'README.md']
+    >>> uncovered(["src/b/c.py", "docs/x/y"], ["src/**", "docs"]), uncovered(["a"], ["db:main"])
+    ([], [])
+    """
+    globs = [touch.strip().split("/") for touch in touches if ":" not in touch]
+    parts = [[part for part in glob if part not in {"", "."}] for glob in globs]
+    return [name for name in names if globs and not any(_covers(p, name) for p in parts)]
+
+
+def _covers(glob: Sequence[str], name: str) -> bool:
+    """Return whether a glob matches a file or a folder that contains it."""
+    places = _passing({0}, glob)
+    for part in name.split("/"):
+        if len(glob) in places:
+            return True
+        following = set[int]()
+        for place in places:
+            # Only `*` and `?` are special in a touch.
+            if glob[place] == _ANY_FOLDERS:
+                following.add(place)
+            elif fnmatchcase(part, glob[place].replace("[", "[[]")):
+                following.add(place + 1)
+        places = _passing(following, glob)
+    return len(glob) in places
+
+
+def _passing(places: Iterable[int], glob: Sequence[str]) -> set[int]:
+    """Add the positions behind each `**`, because it may stand for no folder."""
+    reached = set(places)
+    for place in places:
+        end = place
+        while end < len(glob) and glob[end] == _ANY_FOLDERS:
+            end += 1
+            reached.add(end)
+    return reached
+
+
+async def run_git(*words: str, folder: Path | None = None) -> tuple[int, str]:
+    """Run git, and return its status and its output with the error text."""
+    process = await asyncio.create_subprocess_exec(
+        "git", *_SAFE, *words, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        async with asyncio.timeout(_GIT_SECONDS):
+            out, err = await process.communicate()
+    except (TimeoutError, asyncio.CancelledError):
+        process.kill()
+        await process.wait()
+        raise
+    text = out if not process.returncode else out + err
+    return process.returncode or 0, text.decode(errors="replace")
+
+
+def _output(words: tuple[str, ...], answer: tuple[int, str]) -> str:
+    status, text = answer
+    if status:
+        raise GitError(f"git {' '.join(words[:3])}: {text.strip()[-500:]}")
+    return text
