@@ -30,9 +30,9 @@ async def replay(agent: str, case: str, folder: Path, task: Task | None = None) 
     file = RECORDED / f"{agent}-{case}"
     output = f'cat "{file}.jsonl"; [ ! -e "{file}.err" ] || cat "{file}.err" >&2'
     script = f"{output}; exit {int(is_error)}"
-    told = adapter.model_copy(update={"command": ("sh", "-c", script)})
+    recorded = adapter.model_copy(update={"command": ("sh", "-c", script)})
     limits = Limits(seconds=60, patience_seconds=30)
-    return await run_agent(told, task or Task("Count.", folder), limits, lambda _: None)
+    return await run_agent(recorded, task or Task("Count.", folder), limits, lambda _: None)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -61,7 +61,9 @@ async def test_structured_output_of_claude_code_is_the_result(tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", [OutcomeKind.QUOTA, OutcomeKind.SIGN_IN, OutcomeKind.NO_MODEL])
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_recorded_error_has_its_kind(agent: str, kind: OutcomeKind, tmp_path: Path) -> None:
+async def test_recorded_error_gives_the_kind_of_the_outcome(
+    agent: str, kind: OutcomeKind, tmp_path: Path
+) -> None:
     outcome = await replay(agent, kind.value, tmp_path)
     assert (outcome.kind, outcome.result) == (kind, None)
     assert outcome.message

@@ -16,8 +16,9 @@ from waybook.json_values import Json
 from waybook.work import keeper
 from waybook.work.adapters import find_adapter, load_adapters
 from waybook.work.agent_process import end_leftovers, run_agent
-from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task
+from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 SCHEMA: Json = {
     "type": "object",
     "properties": {"rivers": {"type": "integer"}},
@@ -130,16 +131,14 @@ print('{"rivers": "three"}' if "cannot be accepted" not in sys.stdin.read() else
     assert (tmp_path / "runs").read_text() == "xx"
 
 
-async def test_process_that_left_its_session_is_ended_with_the_agent(
-    run: Run, tmp_path: Path
-) -> None:
+async def test_process_in_another_session_is_ended_with_the_agent(run: Run, tmp_path: Path) -> None:
     outcome = await run(LEAVE + "leave(); print('done')")
     assert (outcome.kind, outcome.text) == (OutcomeKind.DONE, "done")
     assert not is_alive(tmp_path / "left")
     assert b"1 processes that the agent had left running were ended" in outcome.transcript
 
 
-async def test_agent_that_ignores_sigterm_is_killed_at_its_time_limit(
+async def test_agent_that_ignores_sigterm_is_killed_at_the_time_limit(
     run: Run, tmp_path: Path
 ) -> None:
     code = LEAVE + "leave(); signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
@@ -149,7 +148,7 @@ async def test_agent_that_ignores_sigterm_is_killed_at_its_time_limit(
     assert not is_alive(tmp_path / "left")
 
 
-async def test_agent_that_kills_its_keeper_leaves_no_process(run: Run, tmp_path: Path) -> None:
+async def test_agent_that_kills_the_keeper_leaves_no_process(run: Run, tmp_path: Path) -> None:
     outcome = await run(LEAVE + "leave(); os.kill(os.getppid(), signal.SIGKILL); signal.pause()")
     assert outcome.kind is OutcomeKind.FAILED
     assert outcome.message.startswith("the process that owns the agent was killed")
@@ -164,13 +163,69 @@ async def test_flood_is_ended_and_the_transcript_stays_bounded(run: Run) -> None
     assert 200_000 < len(outcome.transcript) < 300_000
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 async def test_memory_of_all_processes_together_is_limited(run: Run) -> None:
     code = (
         "import os, signal; os.fork(); kept = bytearray(os.urandom(1)) * 60_000_000; signal.pause()"
     )
     outcome = await run(code, limits=LIMITS._replace(memory_bytes=100_000_000))
     assert outcome.kind is OutcomeKind.OVER_MEMORY
+
+
+REPORTING = """
+import json, signal, sys
+for _ in range(3):
+    print(json.dumps({"type": "turn", "in": 400, "out": 100, "dollars": 0.1}), flush=True)
+signal.pause()
+"""
+RETRYING = """
+import signal
+print('{"type": "retry", "why": "fetch failed: ECONNREFUSED"}', flush=True)
+signal.pause()
+"""
+RULES = """
+[agents.described]
+command = ["python3", "agent.py"]
+output = "json-lines"
+[[agents.described.read]]
+when = { type = "turn" }
+usage = "add"
+input_tokens = ["in"]
+output_tokens = ["out"]
+cost_dollars = "dollars"
+[[agents.described.read]]
+when = { type = "retry" }
+retry = "why"
+"""
+
+
+async def run_described(folder: Path, code: str, limits: Limits) -> Outcome:
+    """Run a command whose output an own table in a file describes."""
+    (folder / "agents.toml").write_text(RULES)
+    (folder / "agent.py").write_text(code)
+    adapter = load_adapters(folder / "agents.toml").by_name["described"]
+    adapter = adapter.model_copy(update={"command": (sys.executable, "agent.py")})
+    return await run_agent(adapter, Task("Count.", folder), limits, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("cap", "used"),
+    [({"tokens": 1_400}, "more than 1,400 tokens"), ({"cost_micros": 290_000}, "more than $0.29")],
+)
+async def test_agent_is_ended_when_the_reported_usage_exceeds_a_cap(
+    tmp_path: Path, cap: dict[str, int], used: str
+) -> None:
+    outcome = await run_described(tmp_path, REPORTING, LIMITS._replace(**cap))
+    assert (outcome.kind, outcome.message) == (
+        OutcomeKind.OVER_CAP,
+        f"the agent used {used}; it was ended",
+    )
+    assert outcome.usage == Usage(1_200, 300, 300_000)
+
+
+async def test_agent_that_only_retries_is_ended_with_the_reason(tmp_path: Path) -> None:
+    outcome = await run_described(tmp_path, RETRYING, LIMITS._replace(patience_seconds=0.1))
+    assert outcome.kind is OutcomeKind.NO_NETWORK
+    assert outcome.message == "fetch failed: ECONNREFUSED; it was ended"
 
 
 async def test_canceled_task_ends_the_agent_first(run: Run, tmp_path: Path) -> None:
@@ -220,7 +275,7 @@ print(json.dumps({"is": text, "other": os.environ.get("OTHER_API_KEY"), "argv": 
     assert [text for text in everything if "hush" in text or "t0p" in text] == []
 
 
-async def test_command_that_does_not_exist_fails_with_its_name(tmp_path: Path) -> None:
+async def test_missing_command_fails_with_the_name_of_the_command(tmp_path: Path) -> None:
     adapter, _ = find_adapter("cmd:/nowhere/agent", load_adapters())
     outcome = await run_agent(adapter, Task("x", tmp_path), LIMITS, lambda _: None)
     message = "the agent did not start: /nowhere/agent: No such file or directory"
@@ -255,7 +310,7 @@ def start_worker(folder: Path, code: str) -> "subprocess.Popen[str]":
     return worker
 
 
-def test_killed_worker_takes_its_agents_with_it(tmp_path: Path) -> None:
+def test_agents_of_a_killed_worker_are_ended(tmp_path: Path) -> None:
     code = LEAVE + "leave(); print('up', flush=True); signal.pause()"
     with start_worker(tmp_path, code) as worker:
         worker.kill()
@@ -263,7 +318,7 @@ def test_killed_worker_takes_its_agents_with_it(tmp_path: Path) -> None:
     assert not is_alive(tmp_path / "left")
 
 
-def test_agents_of_a_dead_worker_and_keeper_are_found_by_their_mark(
+def test_agents_of_a_dead_worker_and_keeper_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

@@ -72,7 +72,7 @@ async def test_short_retry_after_is_waited_for() -> None:
         assert (await ask(server)).kind is OutcomeKind.DONE
 
 
-async def test_long_retry_after_is_a_quota_with_its_end() -> None:
+async def test_long_retry_after_is_a_quota_with_a_reset_time() -> None:
     async with fake_endpoint(answer({}, 429, retry_after="3600")) as server:
         outcome = await ask(server)
         assert len(server.requests) == 1
@@ -91,7 +91,9 @@ async def test_long_retry_after_is_a_quota_with_its_end() -> None:
         (answer("no JSON"), OutcomeKind.FAILED),
     ],
 )
-async def test_error_of_the_endpoint_has_its_kind(play: Play, kind: OutcomeKind) -> None:
+async def test_error_of_the_endpoint_gives_the_kind_of_the_outcome(
+    play: Play, kind: OutcomeKind
+) -> None:
     async with fake_endpoint(play) as server:
         outcome = await ask(server)
     assert outcome.kind is kind

@@ -38,7 +38,7 @@ class _Table(BaseModel):
 
 
 class ReadRule(_Table):
-    """What the lines of output that satisfy `when` say. Other fields are paths into the line."""
+    """Meaning of the output lines that satisfy `when`. The other fields are paths into a line."""
 
     when: Mapping[str, str | bool | int] = {}
     conversation: str | None = None
@@ -156,17 +156,17 @@ def load_adapters(user_file: Path | None = None) -> Adapters:
     """
     try:
         known = _File.model_validate(tomllib.loads(_known_agents()))
-        given = _File()
+        custom = _File()
         if user_file is not None and user_file.is_file():
-            given = _File.model_validate(_read(user_file))
-        errors = known.errors.model_copy(update=given.errors.model_dump(exclude_unset=True))
+            custom = _File.model_validate(_read(user_file))
+        errors = known.errors.model_copy(update=custom.errors.model_dump(exclude_unset=True))
         tables = dict(known.agents)
-        for name, table in given.agents.items():
+        for name, table in custom.agents.items():
             base = table.pop("like", name)
             if base != name and base not in tables:
                 raise Misconfigured(f"{user_file}: agents.{name}.like: there is no agent {base}")
             tables[name] = {**tables.get(base, {}), **table}
-        common = {"errors": errors, "wrap": given.wrap}
+        common = {"errors": errors, "wrap": custom.wrap}
         adapters = {
             name: Adapter.model_validate({**common, **table, "name": name})
             for name, table in tables.items()
@@ -175,7 +175,7 @@ def load_adapters(user_file: Path | None = None) -> Adapters:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise Misconfigured(f"{user_file}: {place or error.title}: {first['msg']}") from None
-    return Adapters(adapters, errors, given.wrap)
+    return Adapters(adapters, errors, custom.wrap)
 
 
 @lru_cache(maxsize=1)
@@ -233,11 +233,11 @@ def init_adapters(path: Path, adapters: Adapters) -> list[str]:
         "",
     ]
     for adapter in adapters.by_name.values():
-        found = shutil.which(adapter.command[0]) if adapter.command else None
-        if found is None:
+        program = shutil.which(adapter.command[0]) if adapter.command else None
+        if program is None:
             lines.append(f"{adapter.name}: not installed")
             continue
-        lines.append(f"{adapter.name}: {found}")
+        lines.append(f"{adapter.name}: {program}")
         text += [
             f"[agents.{adapter.name}]",
             f"command = {_toml(adapter.command)}",
@@ -264,10 +264,10 @@ def find(value: Json, path: str) -> list[Json]:
     >>> find({"a": [{"b": 1}, {"b": 2}, {}]}, "a.*.b"), find({"a": 1}, "b")
     ([1, 2], [])
     """
-    found = [value]
+    values = [value]
     for name in path.split("."):
-        found = list(_below(found, name))
-    return found
+        values = list(_below(values, name))
+    return values
 
 
 def _below(values: list[Json], name: str) -> Iterator[Json]:

@@ -56,13 +56,13 @@ class _TaskRun:
     async def ask(self, prompt: str, conversation: str | None) -> tuple[Round, list[str]]:
         """Run one round; return what came back, and what is wrong with its result."""
         schema = self._task.schema if self._is_native else None
-        asked = self._task._replace(prompt=prompt, schema=schema, resume=conversation)
+        request = self._task._replace(prompt=prompt, schema=schema, resume=conversation)
         if self._adapter.endpoint is None:
-            run = AgentRun(self._adapter, asked, self._left(), self._transcript, self._before)
+            run = AgentRun(self._adapter, request, self._left(), self._transcript, self._before)
             done = await run.run()
         else:
-            asked = asked._replace(schema=self._task.schema)
-            done = await complete(self._adapter.endpoint, asked, self._left())
+            request = request._replace(schema=self._task.schema)
+            done = await complete(self._adapter.endpoint, request, self._left())
         self._spent = self._spent.plus(done.usage)
         self._before = self._before.plus(done.usage) if conversation else done.usage
         self._text = done.text

@@ -141,12 +141,12 @@ def _tree(agent: int) -> list[int]:
         state, parent, _ = read_stat(pid)
         if state not in ("Z", "X", ""):
             children.setdefault(parent, []).append(pid)
-    found, waiting = [], [os.getpid()]
+    tree, waiting = [], [os.getpid()]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        tree += below
         waiting += below
-    return found
+    return tree
 
 
 def _memory(pids: list[int], enough: int) -> int:
@@ -190,11 +190,11 @@ def kill_marked(is_ours: Callable[[str], bool]) -> int:
     killed: set[int] = set()
     deadline = time.monotonic() + _MAX_KILL_SECONDS
     while time.monotonic() < deadline:
-        found = {pid for pid in processes() if (mark := _mark(pid)) and is_ours(mark)}
-        if not found:
+        marked = {pid for pid in processes() if (mark := _mark(pid)) and is_ours(mark)}
+        if not marked:
             break
-        _signal(found, signal.SIGKILL)
-        killed |= found
+        _signal(marked, signal.SIGKILL)
+        killed |= marked
     return len(killed)
 
 

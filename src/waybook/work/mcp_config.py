@@ -61,12 +61,12 @@ def _gemini_home(server: Mapping[str, Any], home: Path) -> Path:
 
     Gemini CLI reads servers from no flag, and from no other file that an ordinary user may write.
     """
-    given = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini"
-    (given / "tmp").mkdir(parents=True, exist_ok=True)  # It keeps the conversations.
+    real_home = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini"
+    (real_home / "tmp").mkdir(parents=True, exist_ok=True)  # It keeps the conversations.
     ours = home / ".gemini"
     ours.mkdir(parents=True)
     settings: dict[str, Any] = {}
-    for entry in given.iterdir():
+    for entry in real_home.iterdir():
         if entry.name != "settings.json":
             (ours / entry.name).symlink_to(entry)
         else:

@@ -43,7 +43,7 @@ class Tail:
 
 
 class OutputReader:
-    """What an agent has said so far."""
+    """Output of an agent so far, as text, result, usage and errors."""
 
     def __init__(self, adapter: Adapter, before: Usage) -> None:
         """Prepare to read. `before` is the usage of earlier runs of the same conversation."""
@@ -170,7 +170,7 @@ def first_text(value: Json, path: str | None) -> str | None:
 
 
 def _number(value: Json) -> float:
-    """Return a number that an agent reported, or 0 if it is none or out of bounds."""
+    """Return a reported number, or 0 if the value is not a number or is out of bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return float(value) if 0 <= value <= MAX_COUNT else 0.0
@@ -219,20 +219,20 @@ def reset_time(text: str, now: datetime) -> datetime | None:
     ['19 21:24', '19 21:22', '20 02:00', '21 01:05']
     >>> reset_time("rate limit", now)
     """
-    found: datetime | None = None
+    reset: datetime | None = None
     if match := _EPOCH.search(text):
-        found = datetime.fromtimestamp(int(match[1]), UTC)
+        reset = datetime.fromtimestamp(int(match[1]), UTC)
     elif match := _STAMP.search(text):
-        found = _parsed(match[0], now)
+        reset = _parsed(match[0], now)
     elif match := _DELAY.search(text):
         parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", match[1].lower())
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-        found = now + timedelta(seconds=min(seconds, MAX_WAIT.total_seconds()))
+        reset = now + timedelta(seconds=min(seconds, MAX_WAIT.total_seconds()))
     elif match := _CLOCK.search(text):
-        found = _next_time(match, now)
-    if found is None or not now <= found <= now + MAX_WAIT:
+        reset = _next_time(match, now)
+    if reset is None or not now <= reset <= now + MAX_WAIT:
         return None
-    return found.astimezone(UTC)
+    return reset.astimezone(UTC)
 
 
 def _parsed(text: str, now: datetime) -> datetime | None:

@@ -66,7 +66,9 @@ class AgentRun:
         """Run the agent to its end. If this task is canceled, the agent is ended first."""
         place = private_folders()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{self._mark}.", dir=place) as private:
+        with tempfile.TemporaryDirectory(
+            prefix=f"{self._mark}.", dir=place, ignore_cleanup_errors=True
+        ) as private:
             running = asyncio.ensure_future(self._run(Path(private)))
             try:
                 return await asyncio.shield(running)
@@ -100,13 +102,18 @@ class AgentRun:
             asyncio.ensure_future(self._read(process.stdout, self.reader.read)),
             asyncio.ensure_future(self._read(process.stderr, self.reader.read_error)),
         ]
+        for task in reading:
+            task.add_done_callback(self._check_reader)
         report = await self._report()
-        # The agent may have killed the keeper, so look for processes that nobody owns now.
+        # The agent may have killed the keeper, so look for processes without an owner.
         escaped = await asyncio.to_thread(keeper.kill_marked, self._mark.__eq__)
         await asyncio.wait(reading, timeout=_KEEPER_SECONDS)
         for task in reading:
             task.cancel()
-        await process.wait()
+        # A process that could not be killed may keep the output open.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_KEEPER_SECONDS):
+                await process.wait()
         self._read_result(private / "result")
         return self._conclude(report, escaped)
 
@@ -125,6 +132,11 @@ class AgentRun:
                 pass_fds=[number],
                 start_new_session=True,
             )
+
+    def _check_reader(self, task: "asyncio.Task[None]") -> None:
+        """End an agent whose output is not read to its end, because it would wait forever."""
+        if not task.cancelled() and (error := task.exception()):
+            self._stop(OutcomeKind.FAILED, f"the output of the agent cannot be read: {error!r}")
 
     async def _report(self) -> dict[str, Any]:
         """Return the keeper's report; an empty one if the keeper was killed."""

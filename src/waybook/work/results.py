@@ -78,7 +78,7 @@ class ResultBlock:
 
 
 def parse_json(text: str) -> Json:
-    """Return the JSON value in a text, also within a code fence; None if there is none."""
+    """Return the JSON value in a text or in its code fence, or None without one."""
     value = parse_content(text.strip())
     if not isinstance(value, str):
         return value

@@ -83,16 +83,16 @@ class Usage(NamedTuple):
         )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return (one or 0) + (other or 0) if one is not None or other is not None else None
+def _sum(left: int | None, right: int | None) -> int | None:
+    return (left or 0) + (right or 0) if left is not None or right is not None else None
 
 
-def _rest(one: int | None, other: int | None) -> int | None:
-    return one and max(0, one - (other or 0))
+def _rest(total: int | None, before: int | None) -> int | None:
+    return total and max(0, total - (before or 0))
 
 
 class Round(NamedTuple):
-    """What one process or request returned."""
+    """Result of one process or one request."""
 
     kind: OutcomeKind
     message: str

@@ -1,4 +1,4 @@
-"""What an agent gets from the environment, and what is kept of its output: without secrets."""
+"""Variables that an agent gets, and the transcript of its output, without secrets."""
 
 import json
 import os
@@ -105,6 +105,6 @@ def secrets_of(adapter: Adapter, task: Task) -> set[str]:
     server: Mapping[str, Any] = task.mcp_server or {}
     headers: dict[str, str] = server.get("headers", {})
     named = {**passed, **adapter.set_variables, **task.environment, **server.get("env", {})}
-    found = {value for name, value in named.items() if _SECRET_NAME.search(name)}
+    secrets = {value for name, value in named.items() if _SECRET_NAME.search(name)}
     # A header such as `Bearer …` contains its secret as the last word.
-    return {*found, *task.secrets, *(value.split()[-1] for value in headers.values() if value)}
+    return {*secrets, *task.secrets, *(value.split()[-1] for value in headers.values() if value)}
