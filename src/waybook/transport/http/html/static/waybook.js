@@ -56,7 +56,6 @@
     // An action of the row or page; a button waits for Enter.
     const keyed = `[aria-keyshortcuts="${CSS.escape(key)}"]`;
     const act = doc.activeElement.closest("li,tr")?.querySelector(keyed) || find(keyed + ":not(li *,tr *)");
-    act?.closest("details")?.setAttribute("open", "");
     if (place) location.href = place;
     else if (key == "j" || key == "k") move(key == "j" ? 1 : -1);
     else if (key == "/" && filter) filter.focus();
