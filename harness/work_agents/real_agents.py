@@ -24,6 +24,7 @@ from tools.clients.model.script import FinalText, Reply, ToolCall
 from tools.clients.model.server import FORMATS, Handler
 from tools.clients.run import OFFLINE
 from waybook.json_values import Json
+from waybook.work import keeper
 from waybook.work.adapters import Adapter, load_adapters
 from waybook.work.agent_process import run_agent
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task
@@ -88,6 +89,9 @@ class Model(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answers)
         self.error: OutcomeKind | None = None
         self.wants_tool = False
+        #: Whether requests wait for an answer, until they are given up.
+        self.hangs = False
+        self.ended = threading.Event()
         self.bodies: list[str] = []
 
 
@@ -102,6 +106,9 @@ class _Answers(Handler):
         if suffix is None:
             return self._send(200, {"input_tokens": 100, "totalTokens": 100})
         self.server.bodies.append(json.dumps(body))
+        if self.server.hangs:
+            self.server.ended.wait()
+            return None
         if self.server.error is not None:
             api = {"/messages": "anthropic", "/chat/completions": "openai", "/responses": "openai"}
             status, content = ERRORS[self.server.error][api.get(suffix, "gemini")]
@@ -140,6 +147,7 @@ def serve_model() -> Iterator[Model]:
         try:
             yield model
         finally:
+            model.ended.set()
             model.shutdown()
             thread.join()
 
@@ -220,10 +228,10 @@ async def check(name: str, model: Model, place: Path, record: Path | None) -> li
     folder = install(client)
     faults = []
 
-    async def run(case: str, task: Task) -> Outcome:
+    async def run(case: str, task: Task, limits: Limits = LIMITS) -> Outcome:
         file = record / f"{name}-{case}.jsonl" if record else None
         lines: list[str] = []
-        outcome = await run_agent(real_agent(name, folder, file), task, LIMITS, lines.append)
+        outcome = await run_agent(real_agent(name, folder, file), task, limits, lines.append)
         sys.stdout.write(f"{name} {case}: {outcome._replace(transcript=b'')}\n")
         sys.stdout.flush()
         log = ENVIRONMENTS / "logs" / f"work-{name}-{case}.log"
@@ -257,6 +265,12 @@ async def check(name: str, model: Model, place: Path, record: Path | None) -> li
         model.error = kind
         failed = await run(kind.value, task)
         expect(kind.value, failed.kind is kind, failed)
+    model.error, model.hangs = None, True
+    hung = await run("timeout", task, LIMITS._replace(seconds=20))
+    model.hangs = False
+    expect("timeout", hung.kind is OutcomeKind.TIMEOUT, hung)
+    left = keeper.kill_marked(lambda mark: mark.startswith(f"{os.getpid()}."))
+    expect("processes left", left == 0, hung)
     return faults
 
 

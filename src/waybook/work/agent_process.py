@@ -55,6 +55,8 @@ class _TaskRun:
 
     async def ask(self, prompt: str, conversation: str | None) -> tuple[Round, list[str]]:
         """Run one round; return what came back, and what is wrong with its result."""
+        if conversation is None:
+            self._before = Usage()
         schema = self._task.schema if self._is_native else None
         request = self._task._replace(prompt=prompt, schema=schema, resume=conversation)
         if self._adapter.endpoint is None:
@@ -64,7 +66,7 @@ class _TaskRun:
             request = request._replace(schema=self._task.schema)
             done = await complete(self._adapter.endpoint, request, self._left())
         self._spent = self._spent.plus(done.usage)
-        self._before = self._before.plus(done.usage) if conversation else done.usage
+        self._before = self._before.plus(done.usage)
         self._text = done.text
         if self._task.schema is None or done.kind is not OutcomeKind.DONE:
             return done, []
