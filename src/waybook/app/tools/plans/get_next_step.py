@@ -257,4 +257,5 @@ def _nothing(plan: Plan) -> Body:
         "next": call,
     }
     detail_call = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
-    return replies.fit_reply(body, ("steps", "blocked"), detail_call)
+    lists = ("steps", "blocked") if blocked else ("steps",)
+    return replies.fit_reply(body, lists, detail_call)
