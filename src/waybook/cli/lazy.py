@@ -72,7 +72,7 @@ class CommandGroup(click.Group):
     def _is_verb(self, ctx: click.Context, word: str) -> bool:
         """Return whether a word is a verb, or so similar that it was meant as one."""
         known = word in self.aliases or word in self.list_commands(ctx) or word in _HELP
-        return known or bool(self._similar(ctx, word))
+        return known or (word[:1] != "-" and bool(self._similar(ctx, word)))
 
     def _similar(self, ctx: click.Context, word: str) -> list[str]:
         names = [*self.list_commands(ctx), *self.aliases]
