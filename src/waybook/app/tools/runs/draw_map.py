@@ -165,6 +165,6 @@ def _progress(state: Shown, unit: str, items: Iterable[tuple[str, Shown]]) -> Js
             counts.items(), key=lambda item: order.index(item[0][1])
         )
     ]
-    done = sum(count for (_, shown), count in counts.items() if shown in FINISHED)
+    done = sum(count for (status, _), count in counts.items() if status in FINISHED)
     word, total = word_of(state), counts.total()
     return {**progress_json(done, total), "unit": unit, "word": word, "parts": parts}
