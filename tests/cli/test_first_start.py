@@ -66,7 +66,7 @@ NEEDED = {
     "waybook.dag.diagram.svg": ("export PLAN", "export RUN", "import --dry-run PLAN.md"),
     "markdown_it": ("review",),
     "jinja2 markdown_it numpy waybook.dag.templates.engine yaml": ("doctor",),
-    "numpy": ("search Lakes",),
+    "numpy pydantic waybook.app.registry": ("search Lakes",),
     "pydantic waybook.app.registry": ("call ping", "status PLAN --json"),
     "yaml": ("dag list", "template list"),
 }
