@@ -26,6 +26,11 @@ class WorkCount(NamedTuple):
     failed_deliveries: int = 0
     #: Number of webhook messages that should have been sent, but that no process has tried to send.
     overdue_deliveries: int = 0
+    #: Workers by state.
+    working: int = 0
+    sleeping: int = 0
+    parked: int = 0
+    draining: int = 0
 
 
 SQL = load(

@@ -124,4 +124,13 @@ select (select count(*)
                   from webhook_delivery d
                  where d.org_id = :org and d.status = 'waiting'
                    and d.due_at < app_now() - interval '2 minutes'
-                 limit 1000) d) as overdue_deliveries;
+                 limit 1000) d) as overdue_deliveries,
+       w.working, w.sleeping, w.parked, w.draining
+  from (select count(*) filter (where w.state = 'working') as working,
+               count(*) filter (where w.state = 'sleeping') as sleeping,
+               count(*) filter (where w.state = 'parked') as parked,
+               count(*) filter (where w.state = 'draining') as draining
+          from (select w.state
+                  from worker w
+                 where w.org_id = :org and w.expires_at > app_statement_time()
+                 limit 1000) w) w;

@@ -46,7 +46,6 @@ SQL = load(
     lock_reservation="plan_id run_id agent settled_at",
     report="expires_at",
     workers=WorkerRow,
-    count_workers="state workers",
 )
 
 

@@ -147,9 +147,3 @@ select w.name, w.session, w.agent, w.host, w.state, w.until, w.reason, w.plan_id
         or w.name = %(name)s::text and w.session = %(session)s::text)
  order by w.reported_at desc, w.name, w.session
  limit %(most)s;
-
--- name: count_workers
-select w.state, count(*) as workers
-  from worker w
- where w.org_id = :org and w.expires_at > app_statement_time()
- group by w.state;

@@ -291,7 +291,7 @@ def plan_view(detail: PlanDetail, base_url: str = "") -> Body:
             **non_empty(
                 reason=step.fail_reason,
                 silentSeconds=silent.get(step.id),
-                touches=step.touched or None,
+                touches=step.touches and step.touched,
                 waitsFor=blocked.get(step.id),
             ),
         }

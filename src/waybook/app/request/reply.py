@@ -95,7 +95,7 @@ def step_header(step: Step, **more: Json) -> Body:
 
 def step_view(step: Step, **more: Json) -> Body:
     more["answersRevision"] = step.answers_revision
-    more["touches"] = step.touched or None
+    more["touches"] = step.touches and step.touched
     return step_header(step, dependsOn=[*step.depends_on] or None, **more)
 
 

@@ -82,6 +82,9 @@ FAMILIES: Final[Mapping[str, _Family]] = {
     "waybook_jobs_in_progress": gauge(
         "Jobs that a holder works on, as of the last stall sweep; only of the leader."
     ),
+    "waybook_workers": gauge(
+        "Workers that report, by state, as of the last stall sweep; only of the leader.", "state"
+    ),
     "waybook_documents_waiting": gauge(
         "Documents to be rendered, as of the last stall sweep; only of the leader."
     ),
@@ -201,6 +204,8 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
         values["waybook_webhook_deliveries_waiting"] = total.deliveries
         values["waybook_webhook_deliveries_overdue"] = total.overdue_deliveries
         values["waybook_webhook_deliveries_failed"] = total.failed_deliveries
+        for state in ("working", "sleeping", "parked", "draining"):
+            yield Metric("waybook_workers", getattr(total, state), {"state": state})
     yield from (Metric(name, value) for name, value in values.items())
 
 

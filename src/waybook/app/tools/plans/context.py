@@ -382,7 +382,7 @@ class _StepContext(PacketReader):
             answersRevision=step.answers_revision,
             round=replies.round_view(round_) if round_ else None,
             **replies.author_view(plan),
-            touches=step.touched or None,
+            touches=step.touches and step.touched,
             requiredSources=text.required_sources,
             sourcesStored=len(text.sources) if text.required_sources else None,
         )

@@ -153,7 +153,7 @@ async def _ready(
         attempt=step.attempt,
         resultSchema=text.result_schema,
         requiredSources=text.required_sources,
-        touches=step.touched or None,
+        touches=step.touches and step.touched,
         round=await _round(locked, plan, step, results),
         budget=replies.budget_view(plan),
         resumed=ready.resumed or None,
