@@ -41,7 +41,7 @@ async def make_work(world: OrgEnv, *caps: Body) -> Work:
     return Work(world.agent, await world.agent.plan(), *caps)
 
 
-async def test_work_pauses_at_a_cap_until_a_person_raises_it(world: OrgEnv) -> None:
+async def test_work_pauses_at_a_cap_until_a_person_raises_the_limit(world: OrgEnv) -> None:
     work = await make_work(world, cap(1.0))
     first = await work.reserve(costUsd=0.75)
     assert first["status"] == "granted"
@@ -69,7 +69,7 @@ async def test_ended_work_gets_no_reservation_and_the_plan_stays_open(world: Org
     assert [action in str(actions) for action in ("cap_set", "cap_ended")] == [True, True]
 
 
-async def test_agent_can_neither_decide_at_a_cap_nor_raise_it(world: OrgEnv) -> None:
+async def test_agent_cannot_raise_a_cap_under_the_human_policy(world: OrgEnv) -> None:
     work = await make_work(world, cap(1))
     await world.set_policy(ReviewPolicy.HUMAN)
     paused = await work.reserve(costUsd=2)

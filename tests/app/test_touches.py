@@ -28,7 +28,7 @@ async def test_overlapping_step_waits_until_the_other_step_ends(world: OrgEnv) -
     assert second["stepOrder"] == 2
 
 
-async def test_step_under_review_still_has_what_it_touches(world: OrgEnv) -> None:
+async def test_step_under_review_keeps_overlapping_steps_waiting(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.elsewhere()
     steps = [touching("a"), touching("b", dependsOn=[1]), touching("a/x"), touching("c")]
     plan = await ann.plan(steps)

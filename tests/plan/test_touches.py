@@ -42,12 +42,12 @@ def overlaps(first: str, second: str) -> bool:
 
 
 @given(GLOBS, GLOBS)
-def test_globs_overlap_exactly_if_they_share_a_path(first: str, second: str) -> None:
+def test_overlap_of_globs_equals_the_enumeration_of_paths(first: str, second: str) -> None:
     assert overlaps(first, second) == overlaps(second, first) == share(first, second, PATHS)
 
 
 @given(NAME_GLOBS, NAME_GLOBS)
-def test_names_overlap_exactly_if_they_share_a_name(first: str, second: str) -> None:
+def test_overlap_of_names_equals_the_enumeration_of_names(first: str, second: str) -> None:
     assert overlaps(first, second) == share(first, second, NAMES)
 
 

@@ -48,7 +48,7 @@ def _parsed(touches: str) -> tuple[_Segments, ...]:
 
 
 class HeldTouches:
-    """What the steps in progress, and those that wait for a review, touch."""
+    """Touches of the steps in progress and of the steps that wait for a review."""
 
     def __init__(self, plan: Plan) -> None:
         held = (step for step in plan.steps if step.touches and step.status in _HELD)
@@ -56,7 +56,7 @@ class HeldTouches:
         self._comparison = Comparison()
 
     def overlapping(self, step: Step) -> Step | None:
-        """Return a step that touches the same as this one, or None if there is none.
+        """Return a step that touches the same as this one, or None if no step does.
 
         If the limit on comparisons is reached, the steps count as overlapping.
         """

@@ -733,7 +733,7 @@ update job
  where org_id = :org and id = %(id)s;
 
 -- name: cap_applies
--- Whether the cap `c` limits work on a plan or run by an agent.
+-- Select the caps `c` that limit the work of an agent on a plan or run.
 c.org_id = :org
    and (c.scope = 'org'
         or c.scope = 'plan' and c.subject = %(plan_id)s::text
