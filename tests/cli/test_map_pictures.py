@@ -171,7 +171,7 @@ def test_terminal_timeline_shortens_a_long_pause() -> None:
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])
     assert timeline_bar([place(monday, axis)], 22).plain == "━" * 10
-    assert timeline_bar([place(thursday, axis)], 22).plain == " " * 11 + "━" * 10
+    assert timeline_bar([place(thursday, axis)], 22).plain == " " * 12 + "━" * 10
 
 
 def place(span: Span, axis: Axis) -> tuple[int, int, str]:

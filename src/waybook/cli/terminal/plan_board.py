@@ -33,7 +33,7 @@ def timeline_bar(spans: Sequence[tuple[int, int, str]], width: int) -> Text:
     """Return a bar from the places of spans on the time axis, in `TICKS`."""
     cells: list[str | None] = [None] * width
     for start, end, span_status in spans:
-        first, last = start * width // TICKS, end * width // TICKS
+        first, last = min(width - 1, round(start * width / TICKS)), round(end * width / TICKS)
         for column in range(first, max(first + 1, last)):
             cells[column] = span_status
     line = Text(no_wrap=True)
