@@ -48,6 +48,8 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             "/runs/new?dag=deep-research",
             {"name": "Rivers", "models": "a", "input:question": "Why?", "step": "start"},
         ),
+        "/caps": ("/caps", await _cap(agent)),
+        "/theme": ("/theme", {"theme": "dark"}),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
 
@@ -74,6 +76,15 @@ async def _decision(agent: AgentClient) -> dict[str, str]:
     review = await agent.review(taken)
     named = {"planId": review["planId"], "reviewId": review["reviewId"]}
     return {**named, "decision": "approve", "back": "/inbox"}
+
+
+async def _cap(agent: AgentClient) -> dict[str, str]:
+    """Let a plan reach a cap; return the fields of the form that raises it."""
+    plan = await agent.plan()
+    limit = {"scope": "plan", "unit": "costUsd", "limit": 5}
+    wanted = {"agent": "codex", "maximum": {"costUsd": 9}}
+    paused = await agent.call("reserve_work", planId=plan["planId"], caps=[limit], **wanted)
+    return {"capId": paused["cap"]["capId"], "limit": "10"}
 
 
 async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
