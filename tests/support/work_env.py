@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from waybook.client import Client
 from waybook.client.connection import HttpConnection
 from waybook.work.adapters import Adapter, find_adapter, load_adapters
@@ -90,6 +92,10 @@ class Place:
                 **options,
             )
         )
+
+    async def view(self, name: str) -> Any:  # noqa: ANN401 - JSON
+        async with httpx2.AsyncClient() as http:
+            return (await http.get(f"{self.address}/api/views/{name}")).json()
 
     def start(
         self, plan_id: str, agent: Adapter, check: Adapter | None = None

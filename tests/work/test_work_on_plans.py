@@ -1,9 +1,12 @@
 """Workers on plans: every step once, merged in order, with conflicts, reviews and failures."""
 
 import asyncio
+from dataclasses import replace
 
 from org_env import AgentClient, make_step
 from patience import PATIENCE_SECONDS
+from waybook.core.decision_context import Channel
+from waybook.work.options import Cap
 from work_env import Place
 
 
@@ -146,3 +149,40 @@ answer("written")
     assert await place.work(plan["planId"], (writer, 1)) == 0, place.messages
     files = place.files(f"waybook/{plan['planId']}/merged")
     assert files == {"README.md": "Rivers\n", "src/a.txt": "mine"}
+
+
+async def test_step_of_an_agent_at_a_quota_goes_to_another_agent(
+    place: Place, agent: AgentClient
+) -> None:
+    plan = await agent.plan([make_step("One."), make_step("Two.")])
+    mark = f"mark = pathlib.Path({str(place.root / 'mark')!r})\n"
+    limited = place.agent(mark + "mark.touch(); sys.exit('usage limit reached')")
+    writer = place.agent(
+        mark + "while not mark.exists(): time.sleep(0.01)\nanswer(f'{order} is done')"
+    )
+    agents = ((limited, 1), (writer, 1))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await place.work(plan["planId"], *agents, isolation="none") == 0
+    assert any("is at the limit of its provider" in line for line in place.messages)
+    done = (await agent.status(plan))["completedSteps"]
+    assert [step["resultSummary"] for step in done] == ["1 is done", "2 is done"]
+
+
+async def test_work_pauses_at_a_cap_until_a_person_raises_it(
+    place: Place, agent: AgentClient
+) -> None:
+    plan = await agent.plan([make_step("One."), make_step("Two.")])
+    writer = place.agent("answer('done')")
+    caps = (Cap("work", "total", "steps", 1.0),)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        working = asyncio.create_task(
+            place.work(plan["planId"], (writer, 2), isolation="none", caps=caps)
+        )
+        await place.hear("decide here")
+        status = await agent.status(plan)
+        assert len(status["completedSteps"]) == 1
+        (cap,) = (await place.view("workers"))["caps"]
+        person = replace(agent, caller=replace(agent.caller, channel=Channel.DASHBOARD))
+        await person.call("decide_cap", capId=cap["capId"], limit=2)
+        assert await working == 0, place.messages
+    assert len((await agent.status(plan))["completedSteps"]) == 2

@@ -33,6 +33,8 @@ class Workshop:
         self.options, self.state, self.repository = options, state, repository
         #: A session of this process, which names its worktrees for merges.
         self.session = session
+        #: Whether the plan or run has ended, so that an agent that waits for its provider ends too.
+        self.is_over = False
         #: Worktrees that are used again, because each belongs to a worker.
         self.worker_trees: dict[Path, Tree] = {}
         self._mergers: dict[tuple[Path, str], Merger] = {}

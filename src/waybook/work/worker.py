@@ -89,14 +89,14 @@ class Worker:
         """Work until everything is complete, nothing can be done, or the process drains."""
         reports = asyncio.create_task(self._report())
         try:
-            while not self.draining.is_set() and not self.agent.has_stopped:
+            while not (self.draining.is_set() or self.agent.has_stopped or self.shop.is_over):
                 if seconds := self.agent.seconds_to_wait():
                     self._note(
                         "sleeping", self.agent.reason, until=format_time(self.agent.resumes_at)
                     )
-                    await self._pause(seconds)
+                    await self._pause(min(seconds, self.shop.options.wait_seconds))
                 elif not await self._try_to_work():
-                    return
+                    self.shop.is_over = True
             if self.agent.has_stopped:
                 self.has_failed = True
                 self.shop.options.say(
