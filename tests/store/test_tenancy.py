@@ -47,8 +47,12 @@ DEFAULTS = {
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine", "agent"),
+    *("work_cap", "work_reservation", "worker"),
 }
-MAY_DELETE = {*("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage")}
+MAY_DELETE = {
+    *("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"),
+    *("work_reservation", "worker"),
+}
 #: Columns of other tables that the server may update.
 COLUMNS = [
     *(("access_link", name) for name in ("revoked_at", "revoked_by")),
