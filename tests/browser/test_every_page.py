@@ -51,6 +51,7 @@ PAGES = {
     "timeline": "/timeline",
     "search": "/search",
     "research": "/research/{research_id}",
+    "comments": "/comments/{subject_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -92,6 +93,7 @@ def addressed(route: str, work: SampleOrg, secrets: Mapping[str, str]) -> str:
     assert isinstance(steps, list)
     places = {
         "{plan_id}": work.plan["planId"],
+        "{subject_id}": work.plan["planId"],
         "{step_id}": steps[3],
         "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
