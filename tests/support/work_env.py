@@ -78,8 +78,8 @@ class Place:
         command = shlex.join([sys.executable, "-c", program])
         return find_adapter(f"cmd:sh -c {shlex.quote(command)}", ADAPTERS)[0]
 
-    async def work(self, plan_id: str, *agents: tuple[Adapter, int], **more: object) -> int:
-        """Run workers on a plan until they end, and return their exit status."""
+    async def work(self, plan_id: str | None, *agents: tuple[Adapter, int], **more: object) -> int:
+        """Run workers on a plan, or a `run_id`, until they end; return their exit status."""
         options: dict[str, Any] = {"isolation": "step", "wait_seconds": 1, **more}
         return await run_fleet(
             Options(

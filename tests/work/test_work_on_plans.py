@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from org_env import AgentClient, make_step
 from patience import PATIENCE_SECONDS
 from waybook.core.decision_context import Channel
@@ -10,7 +12,10 @@ from waybook.work.options import Cap
 from work_env import Place
 
 
-async def test_steps_of_a_graph_are_done_once_and_merged(place: Place, agent: AgentClient) -> None:
+@pytest.mark.parametrize("isolation", ["step", "worker"])
+async def test_steps_of_a_graph_are_done_once_and_merged(
+    place: Place, agent: AgentClient, isolation: str
+) -> None:
     steps = [
         make_step("Write a.", title="A"),
         make_step("Write b.", title="B"),
@@ -25,7 +30,8 @@ else:
     write(f"src/{order}.txt", f"text {order}\\n")
 answer(f"did {order}")
 """)
-    assert await place.work(plan["planId"], (writer, 2)) == 0, place.messages
+    worked = await place.work(plan["planId"], (writer, 2), isolation=isolation)
+    assert worked == 0, place.messages
     files = place.files(f"waybook/{plan['planId']}/merged")
     assert files["joined.txt"] == "text 1\ntext 2\n"
     status = await agent.status(plan)
