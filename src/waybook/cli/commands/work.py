@@ -18,6 +18,7 @@ from waybook.cli.terminal.errors import HintedError, ToolError
 from waybook.cli.terminal.rows import Column, print_list
 from waybook.client import Client, Retry, StdioConnection
 from waybook.client.connection import HttpConnection
+from waybook.errors import NotFound
 from waybook.json_values import Json
 from waybook.settings import Settings
 from waybook.settings_reading import settings_from
@@ -171,8 +172,9 @@ def _find(server: Server, text: str | None) -> dict[str, str]:
     """Return the plan or, if there is no such plan, the run with this id or name."""
     try:
         return {"plan_id": server.read("plan", q=text)["planId"]}
-    except ToolError as error:
-        if text is None or error.error["code"] != "NOT_FOUND":
+    except (ToolError, NotFound) as error:
+        is_missing = isinstance(error, NotFound) or error.error["code"] == "NOT_FOUND"
+        if text is None or not is_missing:
             raise
     return {"run_id": server.read("run", q=text)["runId"]}
 
