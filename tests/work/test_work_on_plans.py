@@ -174,7 +174,7 @@ async def test_step_of_an_agent_at_a_quota_goes_to_another_agent(
     assert [step["resultSummary"] for step in done] == ["1 is done", "2 is done"]
 
 
-async def test_work_pauses_at_a_cap_until_a_person_raises_it(
+async def test_work_pauses_at_a_cap_until_a_person_decides(
     place: Place, agent: AgentClient
 ) -> None:
     plan = await agent.plan([make_step("One."), make_step("Two.")])
