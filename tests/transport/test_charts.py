@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 
 from waybook.transport.http.html.charts import (
     MAX_TAB_STOPS,
-    Cell,
     Column,
-    GridRow,
     Period,
     Span,
     burnup,
     columns,
-    gantt,
-    heat_grid,
     lane,
     share,
     spark,
@@ -79,12 +75,12 @@ def test_small_charts_of_any_numbers_stay_in_place(
 @given(st.lists(st.builds(Column, texts, parts, texts, texts), max_size=6), texts, numbers)
 def test_columns_of_any_numbers_stay_in_place(items: list[Column], label: str, top: float) -> None:
     check_places(columns(items, label))
-    check_places(columns(items, label, height=196, line=(top, label), slots=30))
+    check_places(columns(items, label, height=196, line=(top, label)))
 
 
 @given(spans, periods, texts)
 def test_spans_of_any_times_stay_in_place(drawn: list[Span], period: Period, label: str) -> None:
-    for chart in (gantt(drawn, period, label), lane(drawn, period, label), time_axis(period)):
+    for chart in (lane(drawn, period, label), time_axis(period)):
         check_places(chart)
 
 
@@ -99,30 +95,11 @@ def test_burnup_of_any_points_stays_in_place(
     check_places(burnup(done, scope, period, label, forecast=forecast))
 
 
-cells = st.lists(st.none() | st.builds(Cell, kinds, texts, texts, texts), max_size=3)
-
-
-@given(st.lists(st.builds(GridRow, texts, cells, texts), max_size=6), st.lists(texts, max_size=3))
-def test_grid_of_any_names_is_valid_xml(rows: list[GridRow], heads: list[str]) -> None:
-    check_places(heat_grid(rows, heads))
-    check_places(heat_grid(rows, heads, shown=2))
-
-
 def many_spans(count: int) -> list[Span]:
     start = NOON - timedelta(hours=1)
     gap = timedelta(hours=1) / count
     return [
         Span(start + n * gap, start + (n + 1) * gap, "fail" if n == 500 else "done", f"job {n}")
-        for n in range(count)
-    ]
-
-
-def many_rows(count: int) -> list[GridRow]:
-    tones = {0: "run", 1: "fail"}
-    return [
-        GridRow(
-            f"step {n}", [Cell(tones.get(count - n, "done"), url=f"/jobs/{n}")] * 4, f"/steps/{n}"
-        )
         for n in range(count)
     ]
 
@@ -138,22 +115,18 @@ LONG: dict[str, Callable[[], str]] = {
         ],
         "cost",
     ),
-    "gantt": lambda: gantt(many_spans(1000), HOUR, "step"),
     "lane": lambda: lane(many_spans(1000), HOUR, "agent"),
     "burnup": lambda: burnup(
         [(NOON - timedelta(seconds=1000 - n), n) for n in range(1000)], [(NOON, 1000)], HOUR, "done"
     ),
-    "heat_grid": lambda: heat_grid(many_rows(1000), ["a", "b", "c", "d"]),
 }
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_chart_of_a_thousand_rows_is_small(name: str) -> None:
     drawn = LONG[name]()
-    most = 20_000 if name == "heat_grid" else 4_000
-    assert len(gzip.compress(drawn.encode())) < most
-    in_fold = drawn.count("<details") and drawn.index("<details")
-    stops = [e for e in parsed(drawn[: in_fold or None]) if e.get("tabindex") == "0"]
+    assert len(gzip.compress(drawn.encode())) < 6_000
+    stops = [e for e in parsed(drawn) if e.get("tabindex") == "0"]
     assert len(stops) <= MAX_TAB_STOPS
 
 
@@ -162,23 +135,11 @@ def test_merged_spans_keep_the_failure() -> None:
     assert marks.count("fail") == 1
 
 
-def test_grid_of_many_rows_shows_failed_and_running_first() -> None:
-    drawn = heat_grid(many_rows(500), ["a", "b", "c", "d"])
-    shown, folded = drawn.split("<details")
-    names = re.findall(r">(step \d+)<", shown)
-    assert names[:3] == ["step 499", "step 0", "step 1"]
-    assert len(names) == 40
-    assert len(re.findall(r">step \d+<", folded)) == 460
-    assert "460 more: 460 done" in folded
-
-
 def test_names_in_charts_are_escaped() -> None:
-    row = GridRow(HOSTILE, [Cell("done", HOSTILE, HOSTILE, HOSTILE)], HOSTILE)
     span = Span(NOON - timedelta(minutes=9), NOON, "run", HOSTILE, HOSTILE)
     for drawn in (
         columns([Column(HOSTILE, [("m1", 1)], HOSTILE, HOSTILE)], HOSTILE, line=(2, HOSTILE)),
         lane([span], HOUR, HOSTILE),
-        heat_grid([row], [HOSTILE], corner=HOSTILE),
         burnup([(NOON, 1)], [(NOON, 2)], HOUR, HOSTILE, what=HOSTILE),
     ):
         assert "<script" not in drawn
@@ -203,10 +164,10 @@ def test_columns_have_an_axis_with_values_and_a_limit() -> None:
 
 
 def test_line_of_now_is_at_the_same_place_in_every_row() -> None:
-    for drawn in (gantt([], HOUR, "step"), lane([], HOUR, "agent"), time_axis(HOUR)):
+    for drawn in (lane([], HOUR, "agent"), time_axis(HOUR)):
         assert 'x1="50%"' in drawn or 'x="50%"' in drawn
     past = Period(HOUR.start, NOON, NOON + timedelta(hours=3))
-    assert "now" not in gantt([], past, "step") + time_axis(past)
+    assert "now" not in lane([], past, "agent") + time_axis(past)
 
 
 def test_cone_of_the_forecast_reaches_the_scope_at_both_ends() -> None:

@@ -2,11 +2,10 @@
 
 Positions are in percent of the width, so that a chart fits any width without a script and its text
 is not distorted. Colors come from the style sheet, through a tone (`data-s`, see `tone_of`) or a
-class. Marks show their text on hover, and on focus if there are not too many. Longer input is
-merged, so that the size of a chart has a limit.
+class. Marks show their text on hover, and on focus if there are not too many. The size of a chart
+has a limit: neighbors are merged, or the first columns omitted.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from math import ceil, floor, isfinite, log10
@@ -16,11 +15,10 @@ from markupsafe import Markup
 
 T = TypeVar("T")
 
-#: The most columns, points, spans and rows of one chart. More are merged, or counted in a line.
-MAX_COLUMNS: Final = 120
+#: The most columns, points and spans of one chart. More points and spans are merged.
+MAX_COLUMNS: Final = 160
 MAX_POINTS: Final = 200
 MAX_SPANS: Final = 120
-MAX_ROWS: Final = 1_000
 #: Charts with more marks are for the pointer only; the table beside them has the numbers.
 MAX_TAB_STOPS: Final = 31
 _MAX_TEXT: Final = 120
@@ -40,17 +38,8 @@ _AROUND_NOW: Final = 7
 _HEAD: Final = 16
 _FOOT: Final = 18
 _LIMIT_X: Final = 64
-#: Tones, most urgent first, and their words.
-_TONES: Final = {
-    "fail": "failed",
-    "ask": "needs you",
-    "warn": "stalled",
-    "run": "running",
-    "todo": "to do",
-    "done": "done",
-    "skip": "skipped",
-}
-_URGENCY: Final = {tone: place for place, tone in enumerate(_TONES)}
+#: Tones, most urgent first.
+_TONES: Final = ("fail", "ask", "warn", "run", "todo", "done", "skip")
 _QUIET: Final = frozenset({"done", "skip", "todo"})
 
 
@@ -109,28 +98,6 @@ class Column(NamedTuple):
     url: str = ""
 
 
-class Cell(NamedTuple):
-    """A cell of a grid. `text` is shown on hover, and `label` in place of the mark of the tone."""
-
-    tone: str
-    text: str = ""
-    url: str = ""
-    label: str = ""
-    #: Level from `heat_level`, for a heat map of values.
-    heat: int | None = None
-
-
-class GridRow(NamedTuple):
-    label: str
-    cells: Sequence[Cell | None]
-    url: str = ""
-
-    @property
-    def tone(self) -> str:
-        """Return the most urgent tone of the row's cells."""
-        return min((cell.tone for cell in self.cells if cell), key=_urgency, default="todo")
-
-
 def spark(values: Sequence[float], label: str) -> Markup:
     """Return a trend line without an axis, for a figure."""
     sizes = [_size(value) for value in _thin(values)] or [0.0]
@@ -151,25 +118,14 @@ def share(part: float, total: float) -> Markup:
     ).format(_n(width))
 
 
-def heat_level(value: float, top: float) -> int:
-    """Return the level of a value for a heat map, from 0 (nothing) to 4.
-
-    >>> [heat_level(value, 100) for value in (0, 1, 26, 75, 100)]
-    [0, 1, 2, 3, 4]
-    """
-    return min(ceil(4 * _size(value) / top), 4) if _size(top) else 0
-
-
-def strip(values: Sequence[float], label: str, texts: Sequence[str] = ()) -> Markup:
-    """Return a heat strip: a cell for each value, with its text on hover."""
-    values, texts = values[-MAX_COLUMNS:], texts[-MAX_COLUMNS:]
-    top, count = max(map(_size, values), default=0.0), len(values) or 1
-    wide, named = _n(86 / count), [*texts, *[""] * (len(values) - len(texts))]
+def strip(values: Sequence[float], label: str, texts: Sequence[str]) -> Markup:
+    """Return a heat strip: a cell for each value, in one of five colors, with its text on hover."""
+    named = [*zip(values, texts, strict=False)][-MAX_COLUMNS:]
+    top, gap = max((_size(value) for value, _ in named), default=0.0) or 1, 100 / (len(named) or 1)
     cell = Markup('<rect class="m{}" x="{}%" width="{}%" height="10" rx="1.5">{}</rect>')
-    levels = (5 - heat_level(value, top) for value in values)
     cells = [
-        cell.format(level, _n(100 * i / count), wide, _title(named[i]))
-        for i, level in enumerate(levels)
+        cell.format(5 - ceil(4 * _size(value) / top), _n(gap * place), _n(0.86 * gap), _title(text))
+        for place, (value, text) in enumerate(named)
     ]
     return _svg("chart", 10, label, cells, role="img")
 
@@ -181,19 +137,17 @@ def columns(
     height: int = 96,
     show: Callable[[int], str] = str,
     line: tuple[float, str] | None = None,
-    slots: int = 1,
 ) -> Markup:
-    """Return columns over an axis: cost by day, throughput, or the last runs of a workflow.
+    """Return columns over an axis, such as the cost by day.
 
-    `show` formats the values of the axis, `line` is a limit with its name, and `slots` is the
-    least number of places, so that few columns are not wide.
+    `show` formats the values of the axis, and `line` is a limit with its name.
     """
-    items = _merged(items)
+    items = items[-MAX_COLUMNS:]
     limit, limit_name = line or (0.0, "")
     totals = [sum(_size(value) for _, value in item.parts) for item in items]
     top, base = round_up(max([_size(limit), *totals])), height - _FOOT
-    rise, each = (base - _HEAD) / top, 96 / max(len(items), slots)
-    first, every = max(slots - len(items), 0), ceil(len(items) / _TICKS) or 1
+    rise, each = (base - _HEAD) / top, 96 / (len(items) or 1)
+    every = ceil(len(items) / _TICKS) or 1
     out = [_level(base, 0, rise, ""), _level(base, top, rise, show(round(top)))]
     if height >= 2 * (_HEAD + _FOOT + _FOOT) and top / 2 == round(top / 2):
         out.append(_level(base, top / 2, rise, show(round(top / 2))))
@@ -201,7 +155,7 @@ def columns(
     rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="{}"/>')
     text = Markup('<text x="{}%" y="{}" text-anchor="middle">{}</text>')
     for number, item in enumerate(items):
-        left = _EDGE + each * (first + number)
+        left = _EDGE + each * number
         x, wide, y = _n(left + 0.14 * each), _n(0.72 * each), float(base)
         drawn = [hit.format(x, wide, _HEAD, base - _HEAD)]
         for kind, value in item.parts:
@@ -229,24 +183,9 @@ def _level(base: int, value: float, rise: float, name: str, look: str = "rule") 
     return line + text.format(look, x, _n(y - 4), name.removesuffix(".00")) if name else line
 
 
-def gantt(spans: Sequence[Span], period: Period, label: str) -> Markup:
-    """Return one row of a Gantt chart, 20 pixels high. `time_axis` draws its axis."""
-    return _spans(spans, period, label, "chart gantt", 20)
-
-
 def lane(spans: Sequence[Span], period: Period, label: str) -> Markup:
-    """Return the work of one agent, 36 pixels high. `time_axis` draws its axis."""
-    return _spans(spans, period, label, "chart lane", 36)
-
-
-def time_axis(period: Period) -> Markup:
-    """Return the labels of the time axis of `gantt` and `lane`."""
-    labels = Markup("").join(_time_labels(period, 11))
-    return Markup('<svg class="chart" height="16" aria-hidden="true">{}</svg>').format(labels)
-
-
-def _spans(spans: Sequence[Span], period: Period, label: str, look: str, height: int) -> Markup:
-    tall, out = height * 5 // 9, []
+    """Return the work of one agent. `time_axis` draws its axis."""
+    height, tall, out = 36, 20, []
     rule = Markup('<line class="rule" x1="{0}%" x2="{0}%" y1="-8" y2="{1}"/>')
     out += [rule.format(_n(x), height + 8) for x, _ in period.ticks()]
     out.append(_now_line(period, -10, height + 10))
@@ -261,7 +200,14 @@ def _spans(spans: Sequence[Span], period: Period, label: str, look: str, height:
         # Finished work is in the table, so it is not a tab stop.
         stop = -1 if span.kind in _QUIET else 0
         out.append(link.format(span.url, span.text, stop, bar) if span.url else bar)
-    return _svg(look, height, label, out, role="group" if any(s.url for s in spans) else "img")
+    role = "group" if any(span.url for span in spans) else "img"
+    return _svg("chart lane", height, label, out, role=role)
+
+
+def time_axis(period: Period) -> Markup:
+    """Return the labels of the time axis of lanes."""
+    labels = Markup("").join(_time_labels(period, 11))
+    return Markup('<svg class="chart" height="16" aria-hidden="true">{}</svg>').format(labels)
 
 
 def burnup(
@@ -316,58 +262,6 @@ def burnup(
     return _svg("chart", height, label, [*out, *_time_labels(period, height - 3)])
 
 
-def heat_grid(
-    rows: Sequence[GridRow], heads: Sequence[str], *, corner: str = "Step", shown: int = 40
-) -> Markup:
-    """Return a table of steps and models as a heat map.
-
-    If there are more than `shown` rows, the most urgent come first, and the others are folded
-    under a line with their counts.
-    """
-    if len(rows) <= shown:
-        return _grid(rows, heads, corner)
-    ordered = sorted(rows, key=lambda row: _urgency(row.tone))
-    counts = Counter(row.tone for row in ordered[shown:])
-    words = ", ".join(f"{counts[tone]:,} {word}" for tone, word in _TONES.items() if counts[tone])
-    folded = Markup('<details class="fold"><summary>{:,} more: {}</summary>{}{}</details>')
-    cut = len(rows) - MAX_ROWS
-    rest = Markup("<p>{:,} are not listed.</p>").format(cut) if cut > 0 else ""
-    more = _grid(ordered[shown:MAX_ROWS], heads, corner)
-    return _grid(ordered[:shown], heads, corner) + folded.format(
-        len(rows) - shown, words, more, rest
-    )
-
-
-def _grid(rows: Sequence[GridRow], heads: Sequence[str], corner: str) -> Markup:
-    head, row_of = Markup('<th scope="col">{}</th>'), Markup('<tr><th scope="row">{}</th>{}</tr>')
-    link, cells = Markup('<a class="cut" href="{}">{}</a>'), dict[Cell | None, Markup]()
-    body = []
-    for row in rows:
-        # Most cells are alike, so each is rendered once.
-        drawn = (cells.get(cell) or cells.setdefault(cell, _cell(cell)) for cell in row.cells)
-        name = link.format(row.url, row.label) if row.url else row.label
-        body.append(row_of.format(name, Markup("").join(drawn)))
-    table = Markup('<table class="table grid"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>')
-    titles = Markup("").join(head.format(name) for name in (corner, *heads))
-    return table.format(titles, Markup("").join(body))
-
-
-def _cell(cell: Cell | None) -> Markup:
-    if cell is None:
-        return Markup("<td></td>")
-    mark = Markup(
-        '<svg class="i st" viewBox="0 0 16 16" aria-hidden="true"><use href="#s-{}"/></svg>'
-    )
-    inner = cell.label or mark.format(cell.tone)
-    heat = "" if cell.heat is None else Markup(' data-h="{}"').format(cell.heat)
-    words = cell.text or _TONES.get(cell.tone, cell.tone)
-    if cell.url:
-        link = Markup('<td><a class="cell" data-s="{}"{} title="{}" href="{}">{}</a></td>')
-        return link.format(cell.tone, heat, words, cell.url, inner)
-    plain = Markup('<td><span class="cell" data-s="{}"{} title="{}" role="img">{}</span></td>')
-    return plain.format(cell.tone, heat, words, inner)
-
-
 def _joined(spans: Sequence[Span], period: Period) -> Sequence[Span]:
     """Return the spans in the period. If there are too many, neighbors are merged."""
     inside = [s for s in spans if period.start <= s.end >= s.start <= period.end]
@@ -380,22 +274,9 @@ def _joined(spans: Sequence[Span], period: Period) -> Sequence[Span]:
 def _join(spans: Sequence[Span]) -> Span:
     text = "; ".join(dict.fromkeys(span.text for span in spans if span.text))
     short = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-    kind = min((span.kind for span in spans), key=_urgency)
+    # Kinds without a tone are the least urgent.
+    kind = min((span.kind for span in spans), key=lambda kind: (*_TONES, kind).index(kind))
     return Span(min(s.start for s in spans), max(s.end for s in spans), kind, short)
-
-
-def _merged(items: Sequence[Column]) -> Sequence[Column]:
-    """Return the columns. If there are too many, neighbors are added up."""
-    size, merged = ceil(len(items) / MAX_COLUMNS), []
-    if size <= 1:
-        return items
-    for start in range(0, len(items), size):
-        group, sums = items[start : start + size], dict[str, float]()
-        for kind, value in (part for item in group for part in item.parts):
-            sums[kind] = sums.get(kind, 0.0) + _size(value)
-        named = f"{group[0].label} to {group[-1].label}"
-        merged.append(Column(group[0].label, [*sums.items()], named))
-    return merged
 
 
 def _thin(values: Sequence[T]) -> Sequence[T]:
@@ -467,12 +348,8 @@ def _title(text: str) -> Markup:
 
 
 def _paint(kind: str) -> Markup:
-    is_tone = kind in _URGENCY
+    is_tone = kind in _TONES
     return (Markup('data-s="{}"') if is_tone else Markup('class="{}"')).format(kind)
-
-
-def _urgency(tone: str) -> int:
-    return _URGENCY.get(tone, len(_URGENCY))
 
 
 def _size(value: float) -> float:

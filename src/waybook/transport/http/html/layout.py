@@ -256,11 +256,9 @@ _TEMPLATE_HELPERS: Final = (
     charts.share,
     charts.strip,
     charts.columns,
-    charts.gantt,
     charts.lane,
     charts.time_axis,
     charts.burnup,
-    charts.heat_grid,
 )
 
 TEMPLATES: Final = Environment(
