@@ -64,14 +64,13 @@ def open_server(flags: Mapping[str, object]) -> Iterator[Server]:
 
 
 def server_command(
-    *options: Option, act_on: tuple[Kind, str] | None = None
+    *options: Option, text: str = "", act_on: tuple[Kind, str] | None = None
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make a command from a function that gets a server and the values of the options.
 
     The help of a command that does an action begins with the texts of the action.
     """
-    done = action(*act_on) if act_on else None
-    texts = [done.help, done.confirmation] if done else []
+    texts = [action(*act_on).help, action(*act_on).confirmation] if act_on else []
 
     def decorate(act: Callable[..., None]) -> click.Command:
         @wraps(act)
@@ -80,9 +79,8 @@ def server_command(
             with open_server(flags) as server:
                 act(server, **values)
 
-        texts.append(act.__doc__ or "")
-        made = click.command(help="\n\n".join(filter(None, texts)))
-        return made(combine(*options, database_options)(command))
+        shown = "\n\n".join(filter(None, [*texts, text or act.__doc__]))
+        return click.command(help=shown)(combine(*options, database_options)(command))
 
     return decorate
 
@@ -101,10 +99,6 @@ def find(server: Server, noun: Kind, text: str, name: str) -> tuple[Body, Action
         hint = f"waybook {noun} view {work[f'{noun}Id']}"
         raise HintedError(f"the {noun} “{work['name']}” {done.refusal}", hint)
     return work, done
-
-
-def do(server: Server, done: Action, work_id: str, *steps: str, **values: object) -> Body:
-    return server.call(*done.call(work_id, *steps, **values))
 
 
 def open_page(url: str) -> None:

@@ -155,7 +155,7 @@ ACTIONS: Final[Mapping[Kind, tuple[Action, ...]]] = {
     Kind.RUN: (
         Action("feedback", "Give feedback", _needs_you, "does not wait for feedback", "right", "m",
                "submit_stage_feedback", "",
-               "Give feedback on a completed stage and start the next.", page="#run-band"),
+               "Give feedback on a stage and start the next.", page="#run-band"),
         Action("retry", "Retry failed jobs", lambda f: f.failed > 0 and _is_open(f),
                "has no failed jobs", "again", "r", "retry_failed", help="Retry the failed jobs.",
                page="#run-band"),

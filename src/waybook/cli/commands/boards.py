@@ -15,7 +15,7 @@ from waybook.cli.terminal.console import SafeConsole, Viewport, usage_lines
 from waybook.cli.terminal.live import watch_board
 from waybook.cli.terminal.plan_board import plan_display, step_display
 from waybook.cli.terminal.rows import flat, print_fields
-from waybook.cli.terminal.run_board import count_lines, display_rows, run_display
+from waybook.cli.terminal.run_board import run_display, run_lines
 
 _MAX_INPUT_LENGTH: Final = 300
 
@@ -27,15 +27,12 @@ class _Board(NamedTuple):
 
 
 def _run_row(run: Mapping[str, Any], place: int) -> RenderableType:
-    row = display_rows(run)[place]
-    return Text("\n").join(
-        text for text in (row.name, row.status, row.figures, row.holders) if text
-    )
+    return Text("\n").join(cell for cell in run_lines(run)[place].cells if cell)
 
 
 _BOARDS: Final = {
     "plan": _Board(plan_display, step_display, lambda plan: len(plan["steps"])),
-    "run": _Board(run_display, _run_row, count_lines),
+    "run": _Board(run_display, _run_row, lambda run: len(run_lines(run))),
 }
 
 

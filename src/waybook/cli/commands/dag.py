@@ -21,31 +21,12 @@ from waybook.cli.options import database_options, json_option
 from waybook.cli.output import done, print_json, print_line
 from waybook.cli.runtime import Outcome, get_console, print_outcome
 from waybook.cli.terminal.errors import ToolError, print_error
-from waybook.cli.terminal.rows import Column, print_fields, print_list
+from waybook.cli.terminal.rows import print_fields
 from waybook.core.hidden_characters import escape_hidden
 from waybook.dag.definitions.definition import definition_schema
 from waybook.dag.definitions.source_text import MAX_BYTES, decode_text, parse_definition
 from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.errors import BadRecipe
-
-_COLUMNS = (
-    Column("slug", lambda row: row["dagSlug"]),
-    Column("name", lambda row: row["name"]),
-    Column("version", lambda row: str(row["version"])),
-    Column("stages", lambda row: str(len(row["stages"]))),
-    Column("steps", lambda row: str(sum(stage["steps"] for stage in row["stages"]))),
-    Column("what it does", lambda row: row["description"], lambda _: "dim"),
-)
-
-
-@server_command(fields_option, web_option)
-def list_command(server: Server, *, fields: str | None, web: bool) -> None:
-    """List available workflows."""
-    if web:
-        open_page(f"{server.url}/dags")
-        return
-    answer = server.read("workflows")
-    print_list(answer, "workflows", _COLUMNS, fields, "There are no workflows.")
 
 
 @server_command(

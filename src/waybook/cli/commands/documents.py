@@ -73,7 +73,7 @@ async def command(
     *,
     force: bool,
 ) -> Outcome:
-    """List the documents of a run, or write them into a folder.
+    """List or save the documents of a run.
 
     RUN is an id, an id prefix, or part of the name; optional if only one run is open.
     Documents that are not rendered yet are rendered first.

@@ -55,7 +55,7 @@ STDOUT: Final = STDIN
 def command(
     *, subject: str | None, form: str, output: str, force: bool, org: str | None, **flags: object
 ) -> None:
-    """Export a plan or run as Markdown, JSON, Mermaid or CSV.
+    """Export a plan or run: Markdown, JSON, Mermaid or CSV.
 
     The JSON export is complete: it has all rows, texts and audit entries, and `waybook import` can
     load it into another org or database. The CSV timeline has one line for each interval of work.

@@ -54,11 +54,12 @@ def command(  # noqa: PLR0913 - one parameter for each option
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.
+    """Import a plan from a file, a tracker or an export.
 
     Tasks become the steps of a new plan, which is shown before it is written. A complete JSON
     export (`waybook export --format json`) is loaded with its ids and its audit chain, by an
-    administrator. FILE can be - for standard input, which then needs --yes or --dry-run.
+    administrator. FILE is Markdown, Mermaid, or a file of Task Master, beads or GitHub; or - for
+    standard input, which then needs --yes or --dry-run.
     """
     settings = load_settings(flags)
     data = read_all(file, _MAX_EXPORT_BYTES)

@@ -82,7 +82,7 @@ def _ask_for_token(remote: Remote) -> str:
 
 @click.command()
 def logout_command() -> None:
-    """Use the local database again, and delete the stored token."""
+    """Delete the stored login; use the local database."""
     path = login_file()
     is_stored = path.exists()
     path.unlink(missing_ok=True)
@@ -93,9 +93,10 @@ def logout_command() -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the completion for a shell, of commands, options, ids and names.
+    """Print the completion for a shell.
 
-    For example, add to ~/.bashrc: eval "$(waybook completion bash)"
+    It completes commands, options, ids and names. For example, add to ~/.bashrc:
+    eval "$(waybook completion bash)"
     """
     kind = get_completion_class(shell)
     if kind is not None:

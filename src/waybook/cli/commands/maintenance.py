@@ -140,11 +140,11 @@ _file_argument = click.argument("file", type=click.Path(path_type=Path))
     click.option("--verify", is_flag=True, help="Only check this backup; needs no database."),
 )
 def backup_command(settings: Settings, file: Path, *, force: bool, verify: bool) -> Outcome:
-    """Back up all data to a file while the server runs.
+    """Back up all data to a file.
 
-    All orgs are read from one database snapshot, by the owner of the database; no superuser is
-    needed. The file appears when it is complete. The file contains all data of all orgs: protect it
-    like the database.
+    The server may run meanwhile. All orgs are read from one database snapshot, by the owner of the
+    database; no superuser is needed. The file appears when it is complete. The file contains all
+    data of all orgs: protect it like the database.
     """
     if verify:
         with progress_bar("checking") as report:

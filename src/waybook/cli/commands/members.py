@@ -306,7 +306,7 @@ org_group = CommandGroup(
     },
 )
 user_group = CommandGroup(
-    help="The users of an org: add, list, scopes, disable, enable, erase.",
+    help="Users: add, list, scopes, disable, enable, erase.",
     commands={
         "add": add_user_command,
         "list": list_users_command,

@@ -17,8 +17,7 @@ plan = CommandGroup(
     },
 )
 run = CommandGroup(
-    help="Runs of workflows: list, view, watch, start, retry, cancel, copy. "
-    "Without a verb, view one.",
+    help="Runs: list, view, watch, start, retry, cancel, copy. Without a verb, view one.",
     usual="view",
     table={
         "list": ("commands.lists:run_list", "List the runs, newest activity first."),
@@ -30,11 +29,11 @@ run = CommandGroup(
     },
 )
 review = CommandGroup(
-    help="What waits for you: list, view, approve, modify, skip, reject. "
+    help="Reviews: list, view, approve, modify, skip, reject. "
     "Without a verb, go through the reviews.",
     usual="decide",
     table={
-        "list": ("commands.review:list_command", "List what waits for a person."),
+        "list": ("commands.lists:review_list", "List what waits for a person."),
         "view": ("commands.review:view_command", "Show the open reviews with their results."),
         "decide": ("commands.review:review_command", "Review and decide pending requests."),
         **verbs(Kind.REVIEW),
@@ -44,7 +43,7 @@ agent = CommandGroup(
     help="Agents that made calls in the last 30 days: list, view. Without a verb, list them.",
     usual="list",
     table={
-        "list": ("commands.agent:list_command", "List the agents, last seen first."),
+        "list": ("commands.lists:agent_list", "List the agents, last seen first."),
         "view": ("commands.agent:view_command", "Show an agent and the work that it holds."),
     },
 )
@@ -53,7 +52,7 @@ workflow = CommandGroup(
     usual="list",
     aliases={"show": "view"},
     table={
-        "list": ("commands.dag:list_command", "List available workflows."),
+        "list": ("commands.lists:workflow_list", "List available workflows."),
         "view": ("commands.dag:show_command", "Show the map of a workflow."),
         **verbs(Kind.WORKFLOW, "run"),
         "add": ("commands.dag:add_command", "Add a workflow, or a new version of it."),

@@ -1,11 +1,8 @@
 """`waybook outputs` and `waybook output`: list, save or print the outputs of a plan."""
 
-from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from waybook.app.queries.documents import file_name, plan_outputs, read_output
 from waybook.app.queries.work_list import resolve_plan
@@ -20,13 +17,20 @@ from waybook.cli.runtime import (
     load_settings,
     run_in_app,
 )
-from waybook.cli.terminal.console import fitted_table, success
-from waybook.core.durations import format_age
+from waybook.cli.terminal.console import success
+from waybook.cli.terminal.rows import Column, age_column, table_lines
 from waybook.core.file_names import unique_name
 from waybook.plan.model import Output
 from waybook.plan.progress import latest
 
-_MIN_WIDTH_FOR_DETAILS = 120
+_COLUMNS = (
+    Column("output", lambda row: row["outputId"]),
+    Column("title", lambda row: row["title"]),
+    Column("version", lambda row: str(row["version"])),
+    age_column("when", "createdAt"),
+    Column("type", lambda row: row["mediaType"]),
+    Column("by", lambda row: row["createdBy"]),
+)
 
 
 @app_command(
@@ -44,7 +48,7 @@ _MIN_WIDTH_FOR_DETAILS = 120
 async def command(
     here: AppSession, plan: str | None, save: Path | None, *, versions: bool, force: bool
 ) -> Outcome:
-    """List the outputs of a plan, or write them into a folder.
+    """List or save the outputs of a plan.
 
     PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
     """
@@ -58,22 +62,8 @@ async def command(
         return Outcome(value, ["No outputs yet."])
     if save is not None:
         return Outcome(value, [success(f"{len(written)} files written to {save}")])
-    return Outcome(value, [_table(listed, found.now)])
-
-
-def _table(listed: list[Output], now: datetime) -> Table:
-    width = get_console().width
-    is_wide = width >= _MIN_WIDTH_FOR_DETAILS
-    heads = ["output", "title", "version", *(["type", "by"] if is_wide else []), "when"]
-    rows = [
-        [
-            *map(Text, (output.id, output.title, str(output.version))),
-            *([Text(output.media_type), Text(output.created_by)] if is_wide else []),
-            Text(format_age(output.created_at, now), style="dim"),
-        ]
-        for output in listed
-    ]
-    return fitted_table(heads, rows, width, least=12)
+    rows = [{**row, "now": found.now.isoformat()} for row in value]
+    return Outcome(value, table_lines(rows, _COLUMNS, get_console().width))
 
 
 @click.command()

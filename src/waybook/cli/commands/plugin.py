@@ -41,7 +41,7 @@ Codex skips hooks that you have not trusted, without a message. Start codex, ent
 @click.option("--install", is_flag=True, help="Install the plugin, and test it with a real call.")
 @yes_option
 def command(*, client: str, install: bool, yes: bool) -> None:
-    """Show how to install the plugin of a client, or install it.
+    """Show how to install a client's plugin, or install it.
 
     The plugin keeps an agent on its plan after a compaction, a restart or a pause. Without
     --install, nothing is changed in the client.

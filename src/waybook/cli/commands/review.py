@@ -15,22 +15,21 @@ from rich.text import Text
 from waybook.cli.access import (
     Body,
     Server,
-    do,
     fields_option,
     open_page,
     server_command,
     web_option,
 )
-from waybook.cli.commands.plan import plan_argument
+from waybook.cli.commands.plan import work_argument
 from waybook.cli.lazy import load
-from waybook.cli.options import limit_option
 from waybook.cli.output import print_json
 from waybook.cli.terminal.console import SafeConsole, success
 from waybook.cli.terminal.errors import HintedError, ToolError
-from waybook.cli.terminal.rows import Column, age_column, age_of, print_fields, print_list
+from waybook.cli.terminal.rows import age_of, print_fields
 from waybook.core.actions import Kind, action
 from waybook.core.hidden_characters import escape_hidden
 
+_plan = work_argument(Kind.PLAN, required=False)
 _MAX_LINES: Final = 20
 CONFIRMATIONS: Final = {
     "approve": "approved",
@@ -38,33 +37,15 @@ CONFIRMATIONS: Final = {
     "skip": "skipped",
     "reject": "rejected",
 }
-_KINDS: Final = {"review": "review", "feedback": "feedback", "failure": "failed jobs"}
-_COLUMNS: Final = (
-    Column("id", lambda row: row.get("planId") or row["runId"], lambda _: "dim"),
-    Column("plan or run", lambda row: row["name"]),
-    Column("asks for", lambda row: _KINDS[row["kind"]], lambda _: "bold magenta"),
-    Column("step or stage", lambda row: row["title"]),
-    age_column("since", "since"),
-)
 
 
-@server_command(limit_option(100), fields_option, web_option)
-def list_command(server: Server, *, limit: int, fields: str | None, web: bool) -> None:
-    """List what waits for a person: reviews, feedback on stages, and failed jobs."""
-    if web:
-        open_page(f"{server.url}/inbox")
-        return
-    answer = server.read("reviews", limit=limit)
-    print_list(answer, "reviews", _COLUMNS, fields, "Nothing is waiting for you.")
-
-
-@server_command(plan_argument(required=False), fields_option, web_option)
-def view_command(server: Server, *, plan: str | None, fields: str | None, web: bool) -> None:
+@server_command(_plan, fields_option, web_option)
+def view_command(server: Server, *, work: str | None, fields: str | None, web: bool) -> None:
     """Show the open reviews with their results, of one plan or of all."""
     if web:
         open_page(f"{server.url}/inbox")
     else:
-        _show(server, plan, fields)
+        _show(server, work, fields)
 
 
 def _show(server: Server, plan: str | None, fields: str | None) -> None:
@@ -147,7 +128,7 @@ def _flag(decision: str) -> Callable[[Any], Any]:
 
 
 @server_command(
-    plan_argument(required=False),
+    _plan,
     _flag("approve"),
     click.option("--modify", metavar="TEXT", help="Request changes with this feedback."),
     _flag("skip"),
@@ -155,7 +136,7 @@ def _flag(decision: str) -> Callable[[Any], Any]:
     fields_option,
 )
 def review_command(
-    server: Server, *, plan: str | None, fields: str | None, modify: str | None, **given: bool
+    server: Server, *, work: str | None, fields: str | None, modify: str | None, **given: bool
 ) -> None:
     """Review and decide pending requests.
 
@@ -168,11 +149,11 @@ def review_command(
     if len(chosen) > 1:
         raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
     if chosen:
-        _decide(server, plan, chosen[0], modify, fields)
+        _decide(server, work, chosen[0], modify, fields)
     elif fields is not None or not can_prompt():
-        _show(server, plan, fields)
+        _show(server, work, fields)
     else:
-        _go_through(server, plan)
+        _go_through(server, work)
 
 
 def can_prompt() -> bool:
@@ -180,14 +161,12 @@ def can_prompt() -> bool:
 
 
 def _decider(decision: str, *options: Any) -> click.Command:  # noqa: ANN401 - as in click
-    act_on = (Kind.REVIEW, decision)
-
-    @server_command(plan_argument(required=False), *options, fields_option, act_on=act_on)
+    @server_command(_plan, *options, fields_option, act_on=(Kind.REVIEW, decision))
     def command(
-        server: Server, *, plan: str | None, fields: str | None, feedback: str | None = None
+        server: Server, *, work: str | None, fields: str | None, feedback: str | None = None
     ) -> None:
         """PLAN may be left out if only one review is open."""
-        _decide(server, plan, decision, feedback, fields)
+        _decide(server, work, decision, feedback, fields)
 
     return command
 
@@ -222,8 +201,8 @@ def _seen(review: Body) -> dict[str, str]:
 
 
 def _submit(server: Server, decision: str, feedback: str | None, **named: str) -> Body:
-    plan_id, more = named.pop("planId"), {"feedback": feedback} if feedback else {}
-    return do(server, action(Kind.REVIEW, decision), plan_id, **named, **more)
+    values = named | ({"feedback": feedback} if feedback else {})
+    return server.call(*action(Kind.REVIEW, decision).call(values.pop("planId"), **values))
 
 
 def _tell(body: Body) -> None:

@@ -38,11 +38,11 @@ _lines_option = click.option(
 @_lines_option
 @json_option
 def report_command(*, file: str, lines: bool, as_json: bool) -> None:
-    """Report progress from a run snapshot (no database).
+    """Show the progress of a run snapshot.
 
-    FILE is a snapshot in JSON, or - for stdin. When stdout is not a terminal, answers and errors
-    are printed as JSON, and an error sets exit code 1. With --lines, an error is printed in place
-    of the answer to its line.
+    No database is used. FILE is a snapshot in JSON, or - for stdin. When stdout is not a terminal,
+    answers and errors are printed as JSON, and an error sets exit code 1. With --lines, an error is
+    printed in place of the answer to its line.
     """
 
     def answer(text: bytes) -> Mapping[str, object]:
@@ -68,12 +68,12 @@ def report_command(*, file: str, lines: bool, as_json: bool) -> None:
 def map_command(
     *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
 ) -> None:
-    """Validate a workflow and show its expected jobs (no database).
+    """Validate a workflow and show its jobs.
 
-    FILE is a definition in YAML or JSON, a snapshot in JSON, or - for stdin. When stdout is not a
-    terminal, answers and errors are printed as JSON, and an error sets exit code 1. With --lines,
-    each line of FILE is a definition or snapshot in JSON, and gets one line with its answer or
-    error. A picture of a snapshot shows the progress of its run.
+    No database is used. FILE is a definition in YAML or JSON, a snapshot in JSON, or - for stdin.
+    When stdout is not a terminal, answers and errors are printed as JSON, and an error sets exit
+    code 1. With --lines, each line of FILE is a definition or snapshot in JSON, and gets one line
+    with its answer or error. A picture of a snapshot shows the progress of its run.
     """
 
     def answer(read: Callable[[bytes], object], text: bytes) -> Mapping[str, object]:

@@ -41,7 +41,7 @@ from waybook.cli.demo.environment import (
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal import plan_board, run_board
-from waybook.cli.terminal.console import Viewport
+from waybook.cli.terminal.console import FIXED_ROWS, Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
@@ -130,15 +130,15 @@ _PLAN_PART = Part(
     play_plan,
     lambda scene: read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD),
     lambda board, frame: plan_board.plan_display(plan_view(board), frame),
-    lambda board: len(board.plan.steps) + plan_board.PLAN_FIXED_ROWS,
-    11 + plan_board.PLAN_FIXED_ROWS,
+    lambda board: len(board.plan.steps) + FIXED_ROWS,
+    11 + FIXED_ROWS,
 )
 _RUN_PART = Part(
     play_run,
     lambda scene: read_run_detail(scene.call, scene.run_id, RunInclude.BOARD),
     lambda board, frame: run_board.run_display(run_view(board), frame),
-    lambda board: run_board.count_lines(run_view(board)) + run_board.RUN_FIXED_ROWS,
-    18 + run_board.RUN_FIXED_ROWS,
+    lambda board: len(run_board.run_lines(run_view(board))) + FIXED_ROWS,
+    18 + FIXED_ROWS,
 )
 
 

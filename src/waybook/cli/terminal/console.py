@@ -6,9 +6,8 @@ Stored text may contain escape sequences, so it is shown as plain text.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.panel import Panel
 from rich.segment import Segment
@@ -22,6 +21,10 @@ from waybook.core.usage import format_cost
 #: Terminals with fewer lines show no footer, so that more steps fit.
 _LOW_HEIGHT: Final = 12
 _MIN_ROWS_FOR_ELLIPSIS: Final = 3
+#: Lines of a plan or run besides its rows and foot: the frame, three lines, and the headings.
+FIXED_ROWS: Final = 6
+#: Space between two columns.
+GAP: Final = 2
 
 T = TypeVar("T")
 
@@ -72,31 +75,11 @@ def plain_table(*columns: Column | str, show_header: bool = True) -> Table:
     return Table(
         *columns,
         box=None,
-        padding=(0, 2, 0, 0),
+        padding=(0, GAP, 0, 0),
         pad_edge=False,
         header_style="bold",
         show_header=show_header,
     )
-
-
-def fitted_table(
-    headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int, least: int
-) -> Table:
-    """Return a table whose second column is cut to fit `width`, but keeps `least` characters."""
-    taken = [
-        max(cell_len(heading), *(row[n].cell_len for row in rows))
-        for n, heading in enumerate(headings)
-    ]
-    others = sum(taken) - taken[1] + 2 * len(headings)
-    taken[1] = min(taken[1], max(least, width - others))
-    columns = [
-        unwrapped(heading, width=cells, justify="right" if heading == "version" else "left")
-        for heading, cells in zip(headings, taken, strict=True)
-    ]
-    table = plain_table(*columns)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def success(message: str) -> Text:
@@ -115,12 +98,47 @@ def seconds_text(seconds: float) -> str:
     return format_duration(timedelta(seconds=seconds))
 
 
-def board_panel(frame: Viewport, subject_id: str, parts: Sequence[RenderableType]) -> Panel:
-    title = Text(f" waybook · {subject_id} ", style="dim")
-    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width)
+class Line(NamedTuple):
+    """Row of a plan or run, with a cell for each column."""
+
+    cells: Sequence[Text]
+    is_current: bool = False
 
 
-def board_foot(board: Board, frame: Viewport, matters: Sequence[Text]) -> list[Text]:
+def draw_board(
+    board: Board,
+    frame: Viewport,
+    head: Sequence[Text],
+    columns: Mapping[str, int],
+    lines: Sequence[Line],
+    matters: Sequence[Text],
+) -> RenderableType:
+    """Return a plan or run, which is never higher than the frame.
+
+    `columns` has the width of each column by its heading; those of width 0 are left out.
+    """
+    if frame.height is not None and frame.height <= FIXED_ROWS:
+        return Group(*head[: frame.height])
+    foot = _foot(board, frame, matters)
+    rows = None if frame.height is None else frame.height - FIXED_ROWS - len(foot)
+    here = next((place for place, line in enumerate(lines) if line.is_current), 0)
+    here = here if frame.chosen is None else frame.chosen
+    shown, above, below = visible_rows([*enumerate(lines)], rows, here)
+    widths = [(name, width) for name, width in columns.items() if width]
+    table = plain_table(*(unwrapped(name, width=width) for name, width in widths))
+    if above:
+        table.add_row(Text(f"… {above} above", style="dim"))
+    for place, line in shown:
+        cells = zip(line.cells, columns.values(), strict=True)
+        style = "reverse" if place == frame.chosen else None
+        table.add_row(*(cell for cell, width in cells if width), style=style)
+    if below:
+        table.add_row(Text(f"… {below} below", style="dim"))
+    title = Text(f" waybook · {board.get('planId') or board['runId']} ", style="dim")
+    return Panel(Group(*head, table, *foot), title=title, border_style="dim", width=frame.width)
+
+
+def _foot(board: Board, frame: Viewport, matters: Sequence[Text]) -> list[Text]:
     """Return the lines below a plan or run: the work to do, and the last event with its time."""
     if not frame.foot or frame.is_low:
         return []

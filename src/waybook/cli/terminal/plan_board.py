@@ -13,12 +13,12 @@ from rich.text import Text
 
 from waybook.cli.terminal.bars import bar_line, counts_of, status_counts, status_text
 from waybook.cli.terminal.console import (
+    GAP,
+    Line,
     Viewport,
-    board_foot,
-    board_panel,
+    draw_board,
     one_line,
     seconds_text,
-    visible_rows,
 )
 from waybook.cli.terminal.rows import style_of
 from waybook.plan.model import StepStatus
@@ -50,82 +50,71 @@ def timeline_bar(spans: Sequence[tuple[int, int, str]], width: int) -> Text:
 #: Minimum terminal widths at which the holder column and the timeline are shown.
 _MIN_WIDTH_FOR_HOLDERS = 92
 _MIN_WIDTH_FOR_TIMELINE = 72
-STATUS_WIDTH, _TIME_WIDTH, _NUMBER_WIDTH = 16, 7, 3
-_MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-PLAN_FIXED_ROWS = 6
+_STATUS_WIDTH, _TIME_WIDTH, _MAX_HOLDER_WIDTH, _MIN_NAME_WIDTH = 16, 7, 16, 16
 _ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 
 
 def plan_display(board: Body, frame: Viewport) -> RenderableType:
-    inner, counts = frame.width - 4, board["counts"]
-    label = f"{counts['done']} of {counts['total']} done  "
-    drawn = counts_of(board["stateCounts"])
+    inner, counts, drawn = frame.width - 4, board["counts"], counts_of(board["stateCounts"])
     state = status_text(board["state"], counts.get("failed", 0))
-    parts: list[RenderableType] = [
+    label = f"{counts['done']} of {counts['total']} done  "
+    head = [
         one_line(Text.assemble(state, "  ", (board["name"], "bold"))),
         bar_line(label, drawn, board["progress"], inner),
+        status_counts(drawn, inner),
     ]
-    if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
-        return Group(*parts[: frame.height])
-    foot = board_foot(board, frame, _matters(board))
-    rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
-    parts += [status_counts(drawn, inner), _steps(board, inner, rows, frame), *foot]
-    return board_panel(frame, board["planId"], parts)
+    columns = _columns(board, inner, frame)
+    *_, timeline = columns.values()
+    current = current_place(board)
+    lines = [
+        Line(_cells(step, timeline), is_current=place == current)
+        for place, step in enumerate(board["steps"])
+    ]
+    return draw_board(board, frame, head, columns, lines, _matters(board))
 
 
-def _steps(board: Body, width: int, rows: int | None, frame: Viewport) -> Table:
-    holders, timeline, names = _columns(board, width, frame)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
-    table.add_column("#", justify="right", width=_NUMBER_WIDTH)
-    table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
-    table.add_column("status", no_wrap=True, width=STATUS_WIDTH)
-    table.add_column("time", justify="right", no_wrap=True, width=_TIME_WIDTH)
-    if holders:
-        table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
-    if timeline:
-        worked = seconds_text(board["workedSeconds"])
-        table.add_column(f"timeline {worked}", no_wrap=True, width=timeline)
+def _cells(step: Body, timeline: int) -> list[Text]:
+    quiet = "dim" if step["status"] in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
+    return [
+        Text(_name(step), style=quiet),
+        _status(step),
+        Text(seconds_text(step["seconds"]) if step["spans"] else "", style="dim"),
+        Text(step["holder"] or "", style="dim"),
+        timeline_bar(step["spans"], timeline) if timeline else Text(),
+    ]
+
+
+def _name(step: Body) -> str:
+    return f"{step['stepOrder']:3} {step['title']}"
+
+
+def current_place(board: Body) -> int:
+    """Return the row to keep visible: an active step, else the next, else the last."""
     steps = board["steps"]
-    shown, above, below = visible_rows(steps, rows, current_place(board, frame))
-    if above:
-        table.add_row("", Text(f"… {above} above", style="dim"))
-    for step in shown:
-        time = Text(seconds_text(step["seconds"]) if step["spans"] else "", style="dim")
-        style = "dim" if step["status"] in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
-        name = Text(step["title"], style=style)
-        cells: list[RenderableType] = [str(step["stepOrder"]), name, _status(step), time]
-        cells += [Text(step["holder"] or "", style="dim")] if holders else []
-        cells += [timeline_bar(step["spans"], timeline)] if timeline else []
-        chosen = frame.chosen is not None and steps[frame.chosen] is step
-        table.add_row(*cells, style="reverse" if chosen else None)
-    if below:
-        table.add_row("", Text(f"… {below} below", style="dim"))
-    return table
-
-
-def current_place(board: Body, frame: Viewport) -> int:
-    """Return the row to keep visible: the chosen or an active step, else the next, else the end."""
-    steps = board["steps"]
-    if frame.chosen is not None:
-        return frame.chosen
     places = {step["status"]: place for place, step in reversed([*enumerate(steps)])}
     active = [places[status] for status in _ACTIVE_STEP if status in places]
-    return int(min(active, default=places.get(StepStatus.PENDING, len(steps))))
+    return int(min(active, default=places.get(StepStatus.PENDING, len(steps) - 1)))
 
 
-def _columns(board: Body, width: int, frame: Viewport) -> tuple[int, int, int]:
-    """Return the widths of the columns for holders, timeline and names."""
-    steps = board["steps"]
-    name = max((cell_len(step["title"]) for step in steps), default=0)
-    holder = max((cell_len(step["holder"] or "") for step in steps), default=0)
-    room = width - _NUMBER_WIDTH - STATUS_WIDTH - _TIME_WIDTH - 4
-    wide = width >= _MIN_WIDTH_FOR_HOLDERS
-    holders = max(2, min(holder, _MAX_HOLDER_WIDTH)) if frame.holders or wide else 0
-    room -= holders + 1 if holders else 0
-    if width < _MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
-        return holders, 0, max(MIN_NAME_WIDTH, room)
-    names = max(MIN_NAME_WIDTH, min(name, room * 3 // 5))
-    return holders, room - names - 1, names
+def _columns(board: Body, width: int, frame: Viewport) -> dict[str, int]:
+    """Return the widths of the columns. Names and timeline share the space that is left."""
+    name = max((cell_len(_name(step)) for step in board["steps"]), default=0)
+    holder = max((cell_len(step["holder"] or "") for step in board["steps"]), default=0)
+    is_wide = width >= _MIN_WIDTH_FOR_HOLDERS
+    holders = max(2, min(holder, _MAX_HOLDER_WIDTH)) if frame.holders or is_wide else 0
+    room = width - sum(n + GAP for n in (_STATUS_WIDTH, _TIME_WIDTH, holders) if n)
+    names, timeline = room, 0
+    if is_wide or (width >= _MIN_WIDTH_FOR_TIMELINE and not holders):
+        names = max(_MIN_NAME_WIDTH, min(name, room * 3 // 5))
+        timeline = room - names - GAP
+    worked = f"timeline {seconds_text(board['workedSeconds'])}"
+    return {
+        "  # step": max(_MIN_NAME_WIDTH, names),
+        "status": _STATUS_WIDTH,
+        "time": _TIME_WIDTH,
+        "by": holders,
+        worked: timeline,
+    }
 
 
 def _status(step: Body) -> Text:

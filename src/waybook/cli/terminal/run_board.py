@@ -1,86 +1,58 @@
 """Terminal view of a run: stages with progress bars, and steps of active stages."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
-from waybook.cli.terminal.bars import (
-    bar_line,
-    segmented_bar,
-    status_text,
-    with_failed,
-)
-from waybook.cli.terminal.console import (
-    Viewport,
-    board_foot,
-    board_panel,
-    one_line,
-    plain_table,
-    visible_rows,
-)
+from waybook.cli.terminal.bars import bar_line, segmented_bar, status_text, with_failed
+from waybook.cli.terminal.console import GAP, Line, Viewport, draw_board, one_line
 from waybook.core.shown import Shown
 from waybook.dag.model import ProgressStatus, RunState
 from waybook.plan.progress import percent
 
-STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-_MIN_WIDTH_FOR_BARS, _MIN_WIDTH_FOR_LONG_BARS, _MIN_WIDTH_FOR_WORKERS = 72, 110, 92
-_SHORT_BAR, _LONG_BAR, _WORKERS_WIDTH = 10, 16, 18
+_STATUS_WIDTH, _MIN_NAME_WIDTH, _HOLDERS_WIDTH = 13, 12, 18
+_MIN_WIDTH_FOR_BARS, _MIN_WIDTH_FOR_LONG_BARS, _MIN_WIDTH_FOR_HOLDERS = 72, 110, 92
+_SHORT_BAR, _LONG_BAR = 10, 16
 #: If the column of names would be narrower than this, the column of holders is left out.
 _MIN_NAME_LENGTH = 22
-RUN_FIXED_ROWS = 5
 
-Counts = Mapping[Shown, int]
 #: A run or stage, as in the view `run`.
 Body = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayRow:
-    name: Text
-    status: Text = field(default_factory=Text)
-    bar: Counts = field(default_factory=dict)
-    figures: Text = field(default_factory=Text)
-    holders: Text = field(default_factory=Text)
-    is_current: bool = False
-    is_chosen: bool = False
-
-
 def run_display(board: Body, frame: Viewport) -> RenderableType:
     inner, stages = frame.width - 4, board["stages"]
-    heading = Text.assemble(
-        status_text(board["state"], board["failedSteps"]), "  ", (board["name"], "bold")
-    )
     source = f"{board['dagName']}, version {board['version']}, with {', '.join(board['models'])}"
     source = f"{source}; {documents_available(board)}"
     done, total = (board["dagProgress"][f"{name}Stages"] for name in ("completed", "total"))
     counts = Counter(Shown(s["state"]) for s in stages)
-    parts: list[RenderableType] = [
-        one_line(heading),
+    state = status_text(board["state"], board["failedSteps"])
+    head = [
+        one_line(Text.assemble(state, "  ", (board["name"], "bold"))),
         one_line(Text(source, style="dim")),
         bar_line(f"{done} of {total} stages  ", counts, percent(done, total), inner),
     ]
-    if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
-        return Group(*parts[: frame.height])
-    foot = board_foot(board, frame, _matters(board))
-    rows = None if frame.height is None else frame.height - RUN_FIXED_ROWS - len(foot)
-    lines = display_rows(board, is_expanded=rows is None)
-    here = next((number for number, line in enumerate(lines) if line.is_current), 0)
-    if frame.chosen is not None:
-        here = min(frame.chosen, len(lines) - 1)
-        lines[here] = replace(lines[here], is_chosen=True)
-    shown, above, below = visible_rows(lines, rows, here)
-    shown = [*_left_out(above, "above"), *shown, *_left_out(below, "below")]
-    return board_panel(frame, board["runId"], [*parts, _table(shown, inner), *foot])
+    bar = _LONG_BAR if inner >= _MIN_WIDTH_FOR_LONG_BARS else _SHORT_BAR
+    lines = run_lines(board, bar, is_expanded=frame.height is None)
+    columns = _columns(lines, inner, bar if inner >= _MIN_WIDTH_FOR_BARS else 0)
+    return draw_board(board, frame, head, columns, lines, _matters(board))
 
 
-def count_lines(board: Body) -> int:
-    return len(display_rows(board))
+def _columns(lines: Sequence[Line], width: int, bar: int) -> dict[str, int]:
+    longest, figures = (max(line.cells[place].cell_len for line in lines) for place in (0, 3))
+    room = width - sum(n + GAP for n in (_STATUS_WIDTH, bar, figures) if n)
+    left = room - _HOLDERS_WIDTH - GAP
+    has_holders = width >= _MIN_WIDTH_FOR_HOLDERS and left >= min(longest, _MIN_NAME_LENGTH)
+    return {
+        "stage": max(_MIN_NAME_WIDTH, min(left if has_holders else room, longest)),
+        "status": _STATUS_WIDTH,
+        "progress": bar,
+        "done": figures,
+        "documents, agents": _HOLDERS_WIDTH if has_holders else 0,
+    }
 
 
 def documents_available(board: Body) -> str:
@@ -89,18 +61,21 @@ def documents_available(board: Body) -> str:
     return f"{board['documentsAvailable']} of {total} documents available"
 
 
-def display_rows(board: Body, *, is_expanded: bool = False) -> list[DisplayRow]:
+def run_lines(board: Body, bar: int = _LONG_BAR, *, is_expanded: bool = False) -> list[Line]:
+    """Return a line for each stage and, below the active stages, for each step."""
     lines = []
     for stage in board["stages"]:
-        lines.append(_stage_line(board, stage))
+        lines.append(_stage_line(board, stage, bar))
         if is_expanded or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
-            lines += _step_lines(board, stage)
+            steps = stage["steps"] or []
+            is_open = (step for step in steps if step["status"] != ProgressStatus.COMPLETED)
+            here = None if stage["status"] == ProgressStatus.COMPLETED else next(is_open, None)
+            lines += [Line(_step_cells(board, stage, step, bar), step is here) for step in steps]
     return lines
 
 
-def _stage_line(board: Body, stage: Body) -> DisplayRow:
-    slug, steps = stage["stageSlug"], stage["steps"] or []
-    waits, name = slug == board.get("awaitingFeedback"), stage["name"]
+def _stage_line(board: Body, stage: Body, bar: int) -> Line:
+    slug, steps, name = stage["stageSlug"], stage["steps"] or [], stage["name"]
     suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
     progress = stage["progress"]
     figures = Text(f"{stage['totalSteps']} steps", style="dim")
@@ -111,74 +86,37 @@ def _stage_line(board: Body, stage: Body) -> DisplayRow:
     documents = Text(style="" if there == expected else "dim")
     if expected or there:
         documents.append(f"{there}{'' if expected is None else f' of {expected}'} documents")
-    return DisplayRow(
-        name=Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
-        status=status_text(stage["state"]),
-        bar=Counter(Shown(step["state"]) for step in steps),
-        figures=figures,
-        holders=documents,
-        is_current=waits,
-    )
+    counts = Counter(Shown(step["state"]) for step in steps)
+    cells = [
+        Text.assemble((slug, "bold" if steps else "dim"), (suffix, "dim")),
+        status_text(stage["state"]),
+        segmented_bar(counts, bar) if steps else Text(),
+        figures,
+        documents,
+    ]
+    return Line(cells, is_current=slug == board.get("awaitingFeedback"))
 
 
-def _step_lines(board: Body, stage: Body) -> Iterator[DisplayRow]:
-    slug = stage["stageSlug"]
-    steps = stage["steps"] or []
-    is_open = (s["stepKey"] for s in steps if s["status"] != ProgressStatus.COMPLETED)
-    here = next(is_open, None)
-    for step in steps:
-        place = (slug, step["stepKey"])
-        workers = [w["name"] for w in board["workers"] if (w["stageSlug"], w["stepKey"]) == place]
-        quiet = "dim" if step["status"] == ProgressStatus.NOT_STARTED else ""
-        jobs = step["jobs"]
-        total = jobs["done"] + jobs["active"] + jobs["failed"]
-        figures = with_failed(f"{jobs['done']} of {total} jobs", jobs["failed"])
-        if not total:
-            figures = Text(step["jobsExpected"], style="dim")
-        yield DisplayRow(
-            name=Text(f"  {step['name']}", style=quiet),
-            status=status_text(step["state"]),
-            bar={
-                Shown.DONE: jobs["done"],
-                Shown.FAILED: jobs["failed"],
-                Shown.RUNNING: min(len(workers), jobs["active"]),
-                Shown.TODO: max(0, jobs["active"] - len(workers)),
-            },
-            figures=figures,
-            holders=Text(", ".join(dict.fromkeys(workers)), style="dim"),
-            is_current=step["stepKey"] == here and stage["status"] != ProgressStatus.COMPLETED,
-        )
-
-
-def _left_out(count: int, where: str) -> list[DisplayRow]:
-    return [DisplayRow(name=Text(f"… {count} {where}", style="dim"))] if count else []
-
-
-def _table(lines: Sequence[DisplayRow], width: int) -> Table:
-    figures = max((line.figures.cell_len for line in lines), default=0)
-    longest = max((cell_len(line.name.plain) for line in lines), default=0)
-    names, bar, workers_width = _widths(width, figures, longest)
-    table = plain_table(show_header=False)
-    for cells in (names, STATUS_WIDTH, bar, figures, workers_width):
-        if cells:
-            table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
-    for line in lines:
-        drawn = segmented_bar(line.bar, bar) if any(line.bar.values()) else Text()
-        bars, more = [drawn] if bar else [], [line.holders] if workers_width else []
-        style = "reverse" if line.is_chosen else None
-        table.add_row(line.name, line.status, *bars, line.figures, *more, style=style)
-    return table
-
-
-def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    bar = _LONG_BAR if width >= _MIN_WIDTH_FOR_LONG_BARS else _SHORT_BAR
-    bar = bar if width >= _MIN_WIDTH_FOR_BARS else 0
-    room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
-    workers_width = _WORKERS_WIDTH if width >= _MIN_WIDTH_FOR_WORKERS else 0
-    if workers_width and room - workers_width - 2 < min(longest, _MIN_NAME_LENGTH):
-        workers_width = 0
-    room -= workers_width + 2 if workers_width else 0
-    return max(MIN_NAME_WIDTH, min(room, longest)), bar, workers_width
+def _step_cells(board: Body, stage: Body, step: Body, bar: int) -> list[Text]:
+    place = (stage["stageSlug"], step["stepKey"])
+    workers = [w["name"] for w in board["workers"] if (w["stageSlug"], w["stepKey"]) == place]
+    done, active, failed = (step["jobs"][name] for name in ("done", "active", "failed"))
+    total, running = done + active + failed, min(len(workers), active)
+    counts = {
+        Shown.DONE: done,
+        Shown.FAILED: failed,
+        Shown.RUNNING: running,
+        Shown.TODO: active - running,
+    }
+    quiet = "dim" if step["status"] == ProgressStatus.NOT_STARTED else ""
+    figures = with_failed(f"{done} of {total} jobs", failed)
+    return [
+        Text(f"  {step['name']}", style=quiet),
+        status_text(step["state"]),
+        segmented_bar(counts, bar) if total else Text(),
+        figures if total else Text(step["jobsExpected"], style="dim"),
+        Text(", ".join(dict.fromkeys(workers)), style="dim"),
+    ]
 
 
 def _matters(board: Body) -> list[Text]:
