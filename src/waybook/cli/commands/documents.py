@@ -132,7 +132,7 @@ async def _write(
             path.parent.mkdir(parents=True, exist_ok=True)
             text = document.markdown
             if form == "html":
-                build_page = load("waybook.dag.templates.filters:build_page")
+                build_page = load("waybook.dag.templates.rendering:build_page")
                 text = build_page(f"{document.document_key}, {document.model}", document.html)
             path.write_text(text, encoding="utf-8")
     return paths
