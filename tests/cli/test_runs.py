@@ -84,7 +84,7 @@ def test_run_command_prints_dashboard_address_or_start_command(terminal: Termina
 
 def test_run_command_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
     output = terminal.say("run", half, columns=110)
-    assert "◐ Running  A dialectic with a name" in output
+    assert "◐ Running, 1 failed  A dialectic with a name" in output
     assert "Dialectic, version 1, with alpha, beta, gamma; 16 of 57 documents available" in output
     assert "1 of 5 stages" in output
     assert "5 of 5 steps" in output
