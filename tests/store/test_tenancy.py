@@ -57,6 +57,7 @@ MAY_DELETE = {
 COLUMNS = [
     *(("access_link", name) for name in ("revoked_at", "revoked_by")),
     *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
+    *(("comment", name) for name in ("resolved_at", "resolved_by")),
     *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
     *(("org_user", name) for name in ("disabled_at", "scopes")),
     *(("web_session", name) for name in ("ended_at", "last_seen_at")),

@@ -43,6 +43,9 @@ async def make_days_work(agent: AgentClient) -> Body:
     plan = await agent.plan(4)
     # The audit keeps a shortened copy of the details of a long result.
     await agent.submit(await agent.take(plan), "The Nile. " * 500)
+    assigned = {"subjectId": plan["planId"], "text": "Please.", "assignee": agent.caller.user}
+    comment = await agent.call("comment", **assigned)
+    await agent.call("comment", subjectId=plan["planId"], resolveIds=[comment["commentId"]])
     await agent.take(plan)
     await agent.call("get_next_step", planId=plan["planId"], another=True, idempotencyKey="more")
     return plan

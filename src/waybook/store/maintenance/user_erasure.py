@@ -77,12 +77,12 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    agents = owner.change(SQL["delete_agents"], name=name)
+    agents = {t: owner.change(SQL["delete_agents"], t, name=name) for t in ("agent", "worker")}
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
     rows = {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
-    return {**rows, "agent": agents}
+    return rows | agents
 
 
 def _reseal_chains(

@@ -101,7 +101,7 @@ select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);
 
 -- name: delete_agents
-delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
+delete from {table} where org_id = %(org_id)s and name = %(name)s returning org_id;
 
 -- name: delete_users_rows
 delete from {table} where org_id = %(org_id)s and {column} = any (%(ids)s) returning org_id;
