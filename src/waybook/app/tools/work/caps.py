@@ -125,10 +125,11 @@ async def reserve_work(ctx: RequestContext, args: _ReserveWork) -> ToolReply:
     )
 
     async def decide() -> Proposal[Written]:
-        _, caps, ((count,),) = opened.results
-        if count >= MAX_OPEN_RESERVATIONS:
+        _, caps, (counted,) = opened.results
+        if counted.open >= MAX_OPEN_RESERVATIONS:
             raise TooLarge(
-                f"this org has {count:,} open reservations; settle some, or wait until they expire",
+                f"this org has {counted.open:,} open reservations; settle some, or wait until they "
+                "expire",
                 limit=MAX_OPEN_RESERVATIONS,
             )
         ruling = rules.rule(caps, args.maximum.amounts() if args.maximum else {})
