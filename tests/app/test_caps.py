@@ -154,12 +154,12 @@ async def test_concurrent_reservations_never_exceed_a_cap(world: OrgEnv, seed: i
     async def worker(number: int) -> int:
         done = 0
         for _ in range(12):
-            asked = random.randint(1, 400_000), random.randint(1, 300)
+            wanted = random.randint(1, 400_000), random.randint(1, 300)
             agent = f"agent {number % 3}"
-            got = await work.reserve(agent, costUsd=asked[0] / 10**6, tokens=asked[1])
+            got = await work.reserve(agent, costUsd=wanted[0] / 10**6, tokens=wanted[1])
             if got["status"] != "granted":
                 continue
-            used = random.randint(0, asked[0]), random.randint(0, asked[1])
+            used = random.randint(0, wanted[0]), random.randint(0, wanted[1])
             spent[0] += used[0]
             spent[1] += used[1]
             await work.settle(got, costUsd=used[0] / 10**6, inputTokens=used[1])

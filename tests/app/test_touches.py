@@ -38,7 +38,7 @@ async def test_step_under_review_keeps_overlapping_steps_waiting(world: OrgEnv) 
     assert {(await bob.take(plan, another=True))["stepOrder"] for _ in "12"} == {2, 3}
 
 
-async def test_touches_are_kept_by_copies_repetitions_and_added_steps(world: OrgEnv) -> None:
+async def test_copies_repetitions_and_added_steps_keep_touches(world: OrgEnv) -> None:
     agent = world.agent
     added = {"stepType": "custom", "instructions": "Fix.", "touches": ["fix/**"]}
     conditions = [

@@ -24,13 +24,13 @@ CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}
 
 
 @pytest.fixture
-async def given(world: OrgEnv) -> IssuedToken:
+async def issued(world: OrgEnv) -> IssuedToken:
     return await make_token(world.agent, scopes=(Scope.PLAN_WRITE,), days=30)
 
 
 @pytest.fixture
-async def secret(world: OrgEnv, given: IssuedToken) -> str:
-    return await start_by_token(world.dispatcher.services, given.secret)
+async def secret(world: OrgEnv, issued: IssuedToken) -> str:
+    return await start_by_token(world.dispatcher.services, issued.secret)
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ async def counts(world: OrgEnv, secret: str) -> bool:
 
 
 async def test_web_session_has_user_and_scopes_of_the_token(
-    world: OrgEnv, given: IssuedToken, secret: str
+    world: OrgEnv, issued: IssuedToken, secret: str
 ) -> None:
     caller, person = await authenticate_session(world.dispatcher.services, secret)
-    assert caller.credential == f"token:{given.token.id}"
+    assert caller.credential == f"token:{issued.token.id}"
     assert caller.scopes == expand_scopes([Scope.PLAN_WRITE])
     assert (caller.org_id, person.name) == (world.agent.org_id, "ann")
 
@@ -96,9 +96,9 @@ async def test_web_session_expires_after_seven_days_despite_activity(
 
 
 async def test_revoking_a_token_ends_web_sessions_of_the_token(
-    world: OrgEnv, given: IssuedToken, secret: str
+    world: OrgEnv, issued: IssuedToken, secret: str
 ) -> None:
-    await revoke_token(at(world.agent), given.token.id)
+    await revoke_token(at(world.agent), issued.token.id)
     assert not await counts(world, secret)
 
 
@@ -133,9 +133,9 @@ async def test_changed_scopes_apply_immediately_to_web_sessions(
 
 
 async def test_ending_a_web_session_leaves_other_sessions_of_user_valid(
-    world: OrgEnv, given: IssuedToken, secret: str
+    world: OrgEnv, issued: IssuedToken, secret: str
 ) -> None:
-    other = await start_by_token(world.dispatcher.services, given.secret)
+    other = await start_by_token(world.dispatcher.services, issued.secret)
     await end_session(world.dispatcher.services, secret)
     await end_session(world.dispatcher.services, secret)
     assert not await counts(world, secret)

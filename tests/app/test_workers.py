@@ -13,16 +13,16 @@ async def workers_of(world: OrgEnv, agent: AgentClient | None = None) -> list[Bo
     return view["workers"]  # type: ignore[return-value]  # a list of objects
 
 
-async def test_step_given_back_goes_to_another_agent_at_once(world: OrgEnv) -> None:
+async def test_returned_step_goes_to_another_agent_at_once(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.elsewhere()
     plan = await ann.plan([{"stepType": "custom", "instructions": "Do.", "maxAttempts": 1}])
     resumes = (world.clock.now.replace(microsecond=0)).isoformat().replace("+00:00", "Z")
     for _ in range(3):
         taken = await ann.take(plan)
-        given = await ann.call(
+        reply = await ann.call(
             "give_back", stepId=taken["stepId"], attempt=taken["attempt"], reason="usage limit"
         )
-        assert given["attempt"] == taken["attempt"] + 1
+        assert reply["attempt"] == taken["attempt"] + 1
         held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
         again = await ann.refused("give_back", **held, **SOON)
         assert again["code"] == "STALE_ATTEMPT"
@@ -34,14 +34,14 @@ async def test_step_given_back_goes_to_another_agent_at_once(world: OrgEnv) -> N
     assert sum("give_back" in str(entry.details) for entry in entries) == 3
 
 
-async def test_job_given_back_uses_no_try(world: OrgEnv) -> None:
+async def test_returned_job_uses_no_attempt(world: OrgEnv) -> None:
     agent = world.agent
     run = await agent.run()
     for _ in range(6):
         job = await agent.job(run)
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        given = await agent.call("give_back", **held, reason="usage limit")
-        assert (given["runId"], given["attempt"]) == (run["runId"], job["attempt"] + 1)
+        reply = await agent.call("give_back", **held, reason="usage limit")
+        assert (reply["runId"], reply["attempt"]) == (run["runId"], job["attempt"] + 1)
     again = await agent.job(run)
     failed = await agent.fail_job(again, retryable=True)
     assert failed["attemptsLeft"] == 3

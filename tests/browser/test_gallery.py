@@ -27,7 +27,7 @@ async def components(page: Page) -> list[Locator]:
     return found
 
 
-async def test_every_component_is_drawn_by_its_class(page: Page, site: Site) -> None:
+async def test_class_of_every_component_changes_the_drawing(page: Page, site: Site) -> None:
     async with serve_site(site.world, is_development=True) as served:
         await page.goto(f"{served.address}/gallery")
         await page.emulate_media(reduced_motion="reduce")

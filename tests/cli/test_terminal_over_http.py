@@ -270,7 +270,7 @@ def call(away: Away, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - J
     return json.loads(away.say("call", tool, json.dumps(arguments)))
 
 
-def test_feedback_starts_a_stage_and_retry_resets_its_failed_job(away: Away) -> None:
+def test_feedback_starts_a_stage_and_retry_resets_a_failed_job(away: Away) -> None:
     start = ("deep-research", "Oder", "Which one?", "--models", "a")
     run_id = away.say("run", "start", *start).split()[-1]
     job = call(away, "get_next_job", runId=run_id)

@@ -32,13 +32,13 @@ def expression(glob: str) -> Pattern[str]:
 
 
 def share(first: str, second: str, paths: Iterable[str]) -> bool:
-    one, other = expression(first), expression(second)
-    return any(one.fullmatch(f"{path}/") and other.fullmatch(f"{path}/") for path in paths)
+    left, right = expression(first), expression(second)
+    return any(left.fullmatch(f"{path}/") and right.fullmatch(f"{path}/") for path in paths)
 
 
 def overlaps(first: str, second: str) -> bool:
-    one, other = ((*glob.split("/"), "**") for glob in (first, second))
-    return Comparison().overlaps(one, other)
+    left, right = ((*glob.split("/"), "**") for glob in (first, second))
+    return Comparison().overlaps(left, right)
 
 
 @given(GLOBS, GLOBS)

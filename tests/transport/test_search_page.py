@@ -178,7 +178,7 @@ async def options(browser: Browser, text: str) -> str:
     return await search(browser, text, part="options")
 
 
-async def test_palette_retries_the_failed_step_of_the_plan_it_finds(
+async def test_palette_retries_the_failed_step_of_a_matching_plan(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2, name="Danube")

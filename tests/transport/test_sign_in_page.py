@@ -50,7 +50,7 @@ async def browser(team: Team) -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def given(world: OrgEnv) -> IssuedToken:
+async def issued(world: OrgEnv) -> IssuedToken:
     return await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
 
 
@@ -72,7 +72,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
 
 
 async def test_page_requested_before_sign_in_redirects_to_sign_in_and_back(
-    browser: Browser, given: IssuedToken
+    browser: Browser, issued: IssuedToken
 ) -> None:
     led = await browser.get("/plans/1?as=2")
     assert (led.status_code, led.headers["location"]) == (
@@ -83,7 +83,7 @@ async def test_page_requested_before_sign_in_redirects_to_sign_in_and_back(
     assert shown.headers["cache-control"] == "no-store"
     assert 'name="then" value="/plans/1?as=2"' in shown.text
     assert "<script" not in shown.text
-    done = await sign_in(browser, given.secret, then="/plans/1?as=2")
+    done = await sign_in(browser, issued.secret, then="/plans/1?as=2")
     assert (done.status_code, done.headers["location"]) == (303, "/plans/1?as=2")
     home = await browser.get("/")
     assert home.status_code == 200
@@ -97,17 +97,17 @@ async def test_page_requested_before_sign_in_redirects_to_sign_in_and_back(
     "then", ["//elsewhere", "https://elsewhere", "/\\elsewhere", "javascript:1"]
 )
 async def test_sign_in_redirects_to_local_paths_only(
-    browser: Browser, given: IssuedToken, then: str
+    browser: Browser, issued: IssuedToken, then: str
 ) -> None:
-    assert (await sign_in(browser, given.secret, then=then)).headers["location"] == "/"
+    assert (await sign_in(browser, issued.secret, then=then)).headers["location"] == "/"
     reply = await browser.get(f"//elsewhere/{then}", headers=LINK)
     assert "elsewhere" not in reply.headers.get("location", "").partition("then=")[0]
 
 
 async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
-    browser: Browser, given: IssuedToken
+    browser: Browser, issued: IssuedToken
 ) -> None:
-    session_cookie = cookie(await sign_in(browser, given.secret), "waybook")
+    session_cookie = cookie(await sign_in(browser, issued.secret), "waybook")
     assert len(session_cookie["value"]) == 43
     assert (session_cookie["httponly"], session_cookie["samesite"], session_cookie["path"]) == (
         True,
@@ -119,13 +119,13 @@ async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
 
 
 async def test_session_cookie_over_https_is_secure_with_host_prefix(
-    world: OrgEnv, given: IssuedToken
+    world: OrgEnv, issued: IssuedToken
 ) -> None:
     async with (
         make_team(world, public_url="https://plans.example") as team,
         team.browser("https://plans.example") as browser,
     ):
-        session_cookie = cookie(await sign_in(browser, given.secret), "__Host-waybook")
+        session_cookie = cookie(await sign_in(browser, issued.secret), "__Host-waybook")
         assert (
             session_cookie["httponly"],
             session_cookie["samesite"],
@@ -135,12 +135,12 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
 
 
 async def test_every_kind_of_invalid_token_gets_the_same_403(
-    browser: Browser, world: OrgEnv, given: IssuedToken
+    browser: Browser, world: OrgEnv, issued: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
     await revoke_token(at(world.agent), gone.token.id)
     pages = set()
-    for secret in ("", "hello", "wb_" + 40 * "x", gone.secret, given.secret[:-1]):
+    for secret in ("", "hello", "wb_" + 40 * "x", gone.secret, issued.secret[:-1]):
         refused = await sign_in(browser, secret)
         assert refused.status_code == 403
         assert "waybook=" not in str(refused.headers.get_list("set-cookie"))
@@ -151,35 +151,35 @@ async def test_every_kind_of_invalid_token_gets_the_same_403(
 
 
 async def test_sign_in_with_wrong_form_token_creates_no_web_session(
-    browser: Browser, given: IssuedToken
+    browser: Browser, issued: IssuedToken
 ) -> None:
     """Without the check, a page of another site could sign users in to an attacker's account."""
     for token in ("", "x" * 43):
-        refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
+        refused = await browser.post("/sign-in", data={"token": token, "key": issued.secret})
         assert refused.status_code == 403
     assert (await browser.get("/")).status_code == 303
 
 
 async def test_second_sign_in_ends_the_old_web_session(
-    team: Team, browser: Browser, given: IssuedToken
+    team: Team, browser: Browser, issued: IssuedToken
 ) -> None:
     async with team.browser() as thief:
-        await sign_in(thief, given.secret)
+        await sign_in(thief, issued.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
         # With the planted cookie of the attacker, the browser is signed in already. The user must
         # still be able to sign in.
         token = FORM_TOKEN.search((await browser.get("/", headers=PAGE)).text)
         assert token
-        done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
+        done = await browser.post("/sign-in", data={"token": token[1], "key": issued.secret})
         assert cookie(done, "waybook")["value"] != planted
         assert (await thief.get("/", headers=PAGE)).status_code == 303
 
 
 async def test_sign_out_with_form_token_ends_the_web_session(
-    team: Team, browser: Browser, given: IssuedToken
+    team: Team, browser: Browser, issued: IssuedToken
 ) -> None:
-    await sign_in(browser, given.secret)
+    await sign_in(browser, issued.secret)
     secret = browser.cookies["waybook"]
     home = await browser.get("/")
     await browser.post("/sign-out", data={"token": "x" * 43})
@@ -195,7 +195,7 @@ async def test_sign_out_with_form_token_ends_the_web_session(
 
 
 async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
-    browser: Browser, world: OrgEnv, given: IssuedToken
+    browser: Browser, world: OrgEnv, issued: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
     await world.agent.work_through(plan)
@@ -207,7 +207,7 @@ async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
         content="x",
     )
     theirs = world.other_org_plan["planId"]
-    await sign_in(browser, given.secret)
+    await sign_in(browser, issued.secret)
     assert (await browser.get(f"/api/outputs/{output['outputId']}")).text == "x"
     assert (await browser.get(f"/plans/{theirs}")).status_code == 404
     assert (await browser.get(f"/api/plans/{theirs}/outputs")).status_code == 404
@@ -274,11 +274,11 @@ async def test_sign_in_cookie_is_secure_only_for_public_https_host(
 
 
 async def test_sign_in_returns_429_after_too_many_attempts(
-    browser: Browser, given: IssuedToken
+    browser: Browser, issued: IssuedToken
 ) -> None:
     for _ in range(MAX_ATTEMPTS):
         assert (await sign_in(browser, "wb_wrong")).status_code == 403
-    refused = await sign_in(browser, given.secret)
+    refused = await sign_in(browser, issued.secret)
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["retry-after"]) <= WINDOW_SECONDS
     assert "Too many attempts" in refused.text
@@ -383,10 +383,10 @@ async def test_sign_in_returns_503_while_the_issuer_is_down(team: Team, browser:
     assert (await browser.get("/sign-in")).status_code == 200
 
 
-async def test_oidc_route_is_missing_without_an_issuer(world: OrgEnv, given: IssuedToken) -> None:
+async def test_oidc_route_is_missing_without_an_issuer(world: OrgEnv, issued: IssuedToken) -> None:
     async with make_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:
             assert "organisation" not in (await browser.get("/sign-in")).text
             assert (await browser.get("/sign-in/oidc")).status_code == 404
-            assert (await sign_in(browser, given.secret)).status_code == 303
+            assert (await sign_in(browser, issued.secret)).status_code == 303

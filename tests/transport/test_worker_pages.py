@@ -26,7 +26,7 @@ async def status(world: OrgEnv, cap: Body) -> str:
     return str(reply["status"])
 
 
-async def test_inbox_raises_a_cap_with_one_click(world: OrgEnv, browser: Browser) -> None:
+async def test_inbox_raises_a_cap_with_a_click(world: OrgEnv, browser: Browser) -> None:
     cap = await pause(world)
     page = (await browser.get("/inbox")).text
     assert "Lakes: 0 of 5 dollars are used." in page

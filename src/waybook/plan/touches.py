@@ -126,14 +126,14 @@ class Comparison:
         known = dict[str, int]()
         for n, character in enumerate(second):
             known[character] = known.get(character, 0) | 1 << n
-        stars, any_one = known.get("*", 0), known.get("?", 0)
+        stars, any_character = known.get("*", 0), known.get("?", 0)
         places = _behind_stars(1, stars)
         for character in first:
             if character == "*":
                 # Every position from the first one on can be reached.
                 places = (1 << len(second) + 1) - (places & -places)
                 continue
-            taken = ~stars if character == "?" else known.get(character, 0) | any_one
+            taken = ~stars if character == "?" else known.get(character, 0) | any_character
             places = _behind_stars((places & taken) << 1 | places & stars, stars)
             if not places:
                 return False

@@ -121,7 +121,7 @@ class Adapter(_Table):
     wrap: Words = ()
 
     @model_validator(mode="after")
-    def _has_one_form(self) -> "Adapter":
+    def _has_command_or_endpoint(self) -> "Adapter":
         if bool(self.command) == bool(self.endpoint):
             raise ValueError("set `command` or `endpoint`")
         return self
