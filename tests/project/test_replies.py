@@ -59,6 +59,8 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
         await agent.call(tool, **await valid_call(agent, tool))
     await make_plan_that_ends_well(agent)
     await make_plan_with_limits(agent)
+    await make_plan_with_blocked_step(agent)
+    await make_work_that_pauses_and_settles(agent)
     await make_plan_that_fails(agent)
     await make_plan_that_is_canceled(agent)
     await make_plan_that_repeats(agent)
@@ -167,6 +169,25 @@ async def make_plan_with_limits(agent: AgentClient) -> None:
     await agent.call("get_step_context", stepId=taken["stepId"])
     await agent.submit(await agent.take(plan), usage={"inputTokens": 9})
     await agent.status(plan)
+
+
+async def make_plan_with_blocked_step(agent: AgentClient) -> None:
+    plan = await agent.plan([make_step(touches=["src"]), make_step(touches=["src/a.py"])])
+    await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"], another=True)
+
+
+async def make_work_that_pauses_and_settles(agent: AgentClient) -> None:
+    """Reach the cap of a day, settle a reservation twice, and give a job back."""
+    cap = {"scope": "plan", "period": "day", "unit": "steps", "limit": 1}
+    named = {"planId": (await agent.plan())["planId"], "agent": "codex"}
+    reserved = await agent.call("reserve_work", **named, caps=[cap])
+    held = {"reservationId": reserved["reservationId"], "outcome": "completed"}
+    for _ in range(2):
+        await agent.call("settle_work", **held)
+    await agent.call("reserve_work", **named)
+    job = await agent.job(await agent.run())
+    await agent.call("give_back", jobId=job["jobId"], reason="usage limit")
 
 
 async def make_plan_that_fails(agent: AgentClient) -> None:
