@@ -69,9 +69,12 @@ BUGS: Final = (
         (
             Edit(
                 "store/audit.py",
-                "Rows([*sealed]))] if sealed else []",
-                "Rows(kept))] if "
-                """(kept := [e for e in sealed if '"decision":"skip"' not in e.details]) else []""",
+                "brief_of(entry.details)) for entry in sealed]",
+                "brief_of(entry.details)) for entry in sealed "
+                """if '"decision":"skip"' not in entry.details]""",
+            ),
+            Edit(
+                "store/audit.py", "Rows(rows))] if sealed else []", "Rows(rows))] if rows else []"
             ),
         ),
     ),
