@@ -2,6 +2,7 @@ import pytest
 
 from waybook.conditions.values import Json
 from waybook.dag.templates.filters import (
+    MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_INLINE_LENGTH,
     MAX_TABLE_COLUMNS,
@@ -10,7 +11,6 @@ from waybook.dag.templates.filters import (
     json_to_markdown,
     label,
 )
-from waybook.dag.templates.rendering import MAX_CHARACTERS
 
 
 def lines(*texts: str) -> str:
