@@ -4,9 +4,10 @@ Two pictures are made by other commands: `growth.svg` by `python -m tools.perfor
 `snapshot.svg` by `make generate`.
 """
 
-from tools.pictures import pages, run_map, watch
+from tools.pictures import pages, run_map, watch, work
 
 if __name__ == "__main__":
     watch.main()
+    work.main()
     run_map.main()
     pages.main()

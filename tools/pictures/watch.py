@@ -66,7 +66,11 @@ def render_svg(plan: PlanDetail) -> str:
     """Return the terminal output as SVG, in common monospaced fonts that need no download."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(plan_display(plan_view(plan), Viewport(width=WIDTH)))
-    svg = console.export_svg(title="waybook plan watch", theme=THEME, unique_id="watch")
+    return export_svg(console, "waybook plan watch")
+
+
+def export_svg(console: Console, title: str) -> str:
+    svg = console.export_svg(title=title, theme=THEME, unique_id=title.rsplit(maxsplit=1)[-1])
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     fonts = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
     svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {fonts}")

@@ -12,7 +12,12 @@ from waybook.errors import NotModifiable, PlanTerminal, StalePlan, WaybookError
 from waybook.work.held import HeldStep
 from waybook.work.merging import Conflict, Merger
 from waybook.work.options import Options
-from waybook.work.prompts import branch_to_resolve, conflict_instructions, conflict_title
+from waybook.work.prompts import (
+    branch_to_resolve,
+    conflict_instructions,
+    conflict_title,
+    name_of,
+)
 from waybook.work.records import Record, Stage, StateFolder
 from waybook.work.worktrees import GitError, NotDone, Repository, Tree
 
@@ -72,8 +77,7 @@ class Workshop:
         if record.repository is None or record.branch is None:
             return None
         merger = self.merger(record.plan_id, Repository(Path(record.repository)), record.target)
-        title = record.reply.get("title") or record.reply["stepType"]
-        message = f"merge step {record.reply['stepOrder']}: {title}"
+        message = f"merge step {record.reply['stepOrder']}: {name_of(record.reply)}"
         conflict = await merger.merge(int(record.reply["stepOrder"]), record.branch, message)
         if conflict is not None:
             await _add_conflict_step(client, record, conflict)

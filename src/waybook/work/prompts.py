@@ -10,6 +10,7 @@ from waybook.work.merging import Conflict
 _OMITTED: Final = frozenset(
     {"next", "cut", "status", "attempt", "instructions", "resultSchema", "stepId", "title"}
 )
+_MAX_NAME_LENGTH: Final = 60
 _CONFLICT_TITLE: Final = "Resolve the conflicts of "
 
 
@@ -45,12 +46,18 @@ def step_prompt(
             "You have worked on this step before. A person has answered; continue."
             if is_resumed
             else "You work on one step of a plan.",
-            f"# Step {reply['stepOrder']}: {reply.get('title') or reply['stepType']}",
+            f"# Step {reply['stepOrder']}: {name_of(reply)}",
             str(reply.get("instructions") or ""),
             "# Rules\n\n" + "\n".join(f"- {rule}" for rule in rules),
             f"# Context\n\n```json\n{json.dumps(shown, ensure_ascii=False, indent=1)}\n```",
         ]
     )
+
+
+def name_of(reply: Mapping[str, Any]) -> str:
+    """Return the title of a step or, without one, the first line of its instructions."""
+    first = str(reply.get("instructions") or "").strip().partition("\n")[0]
+    return str(reply.get("title") or first[:_MAX_NAME_LENGTH] or reply["stepType"])
 
 
 def repair_prompt(prompt: str, fault: str, *, is_resumed: bool) -> str:

@@ -203,7 +203,7 @@ class StepWork:
         tree, branch, touches = self.tree, self.record.branch, self.step.reply.get("touches") or []
         if tree is None or branch is None:
             return
-        message = f"step {self.step.order}: {self.step.title or self.step.type}"[:72]
+        message = f"step {self.step.order}: {prompts.name_of(self.step.reply)}"[:72]
         files = await tree.finish(branch, self.start, message)
         other = prompts.branch_to_resolve(self.step.reply)
         if not is_final:

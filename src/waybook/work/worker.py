@@ -22,7 +22,7 @@ from waybook.work.agent_process import run_agent
 from waybook.work.delivery import HEARTBEAT_SECONDS, Workshop
 from waybook.work.held import HeldJob, HeldStep
 from waybook.work.options import Reservation, reserve
-from waybook.work.prompts import job_prompt
+from waybook.work.prompts import job_prompt, name_of
 from waybook.work.records import Record, Stage
 from waybook.work.step_work import StepWork, usage_arguments
 from waybook.work.tasks import Outcome, OutcomeKind, Task
@@ -215,7 +215,8 @@ class Worker:
             self.lines.append(line[:_MAX_REASON_LENGTH])
             self.changed.set()
 
-        self.shop.options.say(f"{self.session} ({self.agent.name}): step {step.order} {step.title}")
+        name = f"step {step.order} {name_of(step.reply)}"
+        self.shop.options.say(f"{self.session} ({self.agent.name}): {name}")
         try:
             work = StepWork(
                 self.shop,

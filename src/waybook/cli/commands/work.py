@@ -181,10 +181,7 @@ def _find(server: Server, text: str | None) -> dict[str, str]:
 
 def _confirm(plan: Body, workers: int) -> None:
     """Ask before several workers do steps at the same time that may change the same files."""
-    is_ordered = plan.get("sequential") or any(
-        step.get("dependsOn") or step.get("touches") for step in plan["steps"]
-    )
-    if not is_ordered:
+    if not any(step["state"] == "blocked" or step.get("touches") for step in plan["steps"]):
         name = plan["name"]
         click.echo(f"The steps of “{name}” have neither dependencies nor touches.", err=True)
         click.confirm(f"Let {workers} workers do them at the same time?", abort=True, err=True)
