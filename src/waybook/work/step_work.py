@@ -18,7 +18,7 @@ from waybook.work.held import HeldStep
 from waybook.work.merging import CheckFailed
 from waybook.work.records import Record, Stage
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
-from waybook.work.worktrees import NotDone, Tree, uncovered
+from waybook.work.worktrees import GitError, NotDone, Tree, uncovered
 
 log = logging.getLogger(__name__)
 
@@ -159,11 +159,17 @@ class StepWork:
         try:
             await self._end(outcome)
         except CheckFailed as error:
+            fault = str(error)
             await self._update_tree()
-            return str(error)
         except (NotDone, InvalidInput, TooLarge) as error:
-            return str(error)
-        return None
+            fault = str(error)
+        except (GitError, OSError) as error:
+            fault = f"your worktree cannot be read: {error}"
+        else:
+            return None
+        # Only a finished step removes the branch whose conflicts it resolves.
+        self.record.save(stage=Stage.WORKING)
+        return fault
 
     async def _end(self, outcome: Outcome) -> None:
         """Check the work, then merge and submit it, or park the step at a review.
