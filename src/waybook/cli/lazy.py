@@ -60,31 +60,29 @@ class CommandGroup(click.Group):
         return command.find(ctx, rest) if rest and isinstance(command, CommandGroup) else command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (
-            self.usual
-            and not ctx.resilient_parsing
-            and (not args or not self._is_verb(ctx, args[0]))
-        ):
+        has_verb = ctx.resilient_parsing or (args and self._is_verb(ctx, args[0]))
+        if self.usual and not has_verb:
             ctx.meta[_WITHOUT_VERB] = True
             args = [self.usual, *args]
         return super().parse_args(ctx, args)
 
     def _is_verb(self, ctx: click.Context, word: str) -> bool:
         """Return whether a word is a verb, or so similar that it was meant as one."""
-        known = word in self.aliases or word in self.list_commands(ctx) or word in _HELP
+        known = word in _HELP or word in self._names(ctx)
         return known or (word[:1] != "-" and bool(self._similar(ctx, word)))
 
+    def _names(self, ctx: click.Context) -> list[str]:
+        return [*self.list_commands(ctx), *self.aliases]
+
     def _similar(self, ctx: click.Context, word: str) -> list[str]:
-        names = [*self.list_commands(ctx), *self.aliases]
-        similar: list[str] = load("difflib:get_close_matches")(word, names, 1)
+        similar: list[str] = load("difflib:get_close_matches")(word, self._names(ctx), 1)
         return similar
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        known = [*self.list_commands(ctx), *self.aliases]
-        if name[:1] != "-" and not ctx.resilient_parsing and name not in known:
+        if name[:1] != "-" and not ctx.resilient_parsing and name not in self._names(ctx):
             similar = self._similar(ctx, name)
             hint = f"Did you mean {similar[0]}?" if similar else "See --help."
             ctx.fail(f"There is no command {name!r}. {hint}")

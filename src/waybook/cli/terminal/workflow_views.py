@@ -1,7 +1,7 @@
 """Terminal views of progress reports, and of a workflow's map and definition."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from waybook.cli.terminal.bars import segmented_bar, status_text
-from waybook.cli.terminal.console import figures, one_line, plain_table, unwrapped
+from waybook.cli.terminal.console import GAP, figures, one_line, plain_table, unwrapped
 from waybook.core.shown import Shown
 from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Report, StageReport, StepReport, shown_stage, shown_step
@@ -32,13 +32,7 @@ def _report_stage(stage: StageReport, width: int) -> RenderableType:
     slug, state = (stage["stageSlug"], "bold"), shown_stage(stage, is_over=False, awaits=False)
     parts: list[RenderableType] = [
         Text(),
-        Text.assemble(
-            slug,
-            "  ",
-            status_text(state),
-            no_wrap=True,
-            overflow="ellipsis",
-        ),
+        one_line(Text.assemble(slug, "  ", status_text(state))),
     ]
     if stage["steps"]:
         counts = Counter(map(_state, stage["steps"]))
@@ -46,7 +40,7 @@ def _report_stage(stage: StageReport, width: int) -> RenderableType:
         room = max(MIN_BAR_WIDTH, min(_MAX_BAR_WIDTH, width - len(_INDENT) - len(label)))
         bar = segmented_bar(counts, room)
         parts += [
-            Text.assemble(_INDENT, bar, label, no_wrap=True, overflow="ellipsis"),
+            one_line(Text.assemble(_INDENT, bar, label)),
             _report_steps(stage["steps"], width),
         ]
     return Group(*parts, *_warnings(stage["warnings"]))
@@ -95,7 +89,7 @@ def map_display(answer: Map, width: int) -> RenderableType:
         total = stage["expected"]["total"]
         units = "" if total is None else f", {total} jobs"
         name, summary = (stage["stageSlug"], "bold"), f"  {len(stage['order'])} steps{units}"
-        stages.append(Text.assemble(name, summary, no_wrap=True, overflow="ellipsis"))
+        stages.append(one_line(Text.assemble(name, summary)))
         stages.append(_map_steps(stage, width))
     return Group(*stages, *_warnings(answer.get("warnings", ())))
 
@@ -123,7 +117,6 @@ def _count(expected: Mapping[str, Any], key: str) -> str:
 _MIN_WIDTH_FOR_STRATEGIES = 90
 _TWIG_WIDTH, _TYPE_WIDTH, _STRATEGY_WIDTH, _JOBS_WIDTH, _ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-_FIXED_WIDTH = _TWIG_WIDTH + _TYPE_WIDTH + _JOBS_WIDTH + 8
 
 _Answered = Mapping[str, Any]
 
@@ -131,12 +124,16 @@ _Answered = Mapping[str, Any]
 def dag_display(answer: _Answered, models: int, width: int) -> RenderableType:
     stages = list(answer["stages"])
     longest = max(len(key) for stage in stages for key in stage["order"])
-    strategies = _STRATEGY_WIDTH + 2 if width >= _MIN_WIDTH_FOR_STRATEGIES else 0
-    names = max(MIN_NAME_WIDTH, min(longest, width - _FIXED_WIDTH - strategies))
+    strategy = _STRATEGY_WIDTH if width >= _MIN_WIDTH_FOR_STRATEGIES else 0
+    shown = (_TWIG_WIDTH, _TYPE_WIDTH, strategy, _JOBS_WIDTH)
+    room = width - sum(cells + GAP for cells in shown if cells)
+    names = max(MIN_NAME_WIDTH, min(longest, room))
+    order = _ORDER_WIDTH if room - names - GAP >= _ORDER_WIDTH else 0
+    widths = (_TWIG_WIDTH, names, _TYPE_WIDTH, strategy, _JOBS_WIDTH, order)
     parts: list[RenderableType] = [_dag_heading(answer, models)]
     for stage in stages:
         last = stage is stages[-1]
-        parts += [_stage_line(stage, last=last), _dag_steps(stage, names, width, last=last)]
+        parts += [_stage_line(stage, last=last), _dag_steps(stage, widths, last=last)]
     if not models:
         command = f"waybook workflow view {answer['dagSlug']} --models 3"
         hint = f"{command} also says how many jobs to expect"
@@ -166,27 +163,21 @@ def _stage_line(stage: _Answered, *, last: bool) -> Text:
     )
 
 
-def _dag_steps(stage: _Answered, names: int, width: int, *, last: bool) -> Table:
+def _dag_steps(stage: _Answered, widths: Sequence[int], *, last: bool) -> Table:
+    """Return the steps of a stage. Columns of width 0 are left out."""
+    styles, sides = ("dim", "", "dim", "dim", "", "dim"), ("left",) * 4 + ("right", "left")
+    columns = zip(widths, styles, sides, strict=True)
+    table = plain_table(
+        *(unwrapped(width=n, style=style, justify=side) for n, style, side in columns if n),
+        show_header=False,
+    )
     steps = {step["stepKey"]: step for step in stage["steps"]}
-    strategies = width >= _MIN_WIDTH_FOR_STRATEGIES
-    left = width - _FIXED_WIDTH - names - (_STRATEGY_WIDTH + 2 if strategies else 0) - 2
-    order = left >= _ORDER_WIDTH
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="dim", width=_TWIG_WIDTH)
-    table.add_column(no_wrap=True, overflow="ellipsis", width=names)
-    table.add_column(no_wrap=True, width=_TYPE_WIDTH, style="dim")
-    if strategies:
-        table.add_column(no_wrap=True, width=_STRATEGY_WIDTH, style="dim")
-    table.add_column(no_wrap=True, justify="right", width=_JOBS_WIDTH)
-    if order:
-        table.add_column(no_wrap=True, overflow="ellipsis", width=_ORDER_WIDTH, style="dim")
     for number, key in enumerate(stage["order"], start=1):
         step, jobs = steps[key], stage["expected"]["steps"][key]
-        twig = "└─" if number == len(steps) else "├─"
-        cells = [f"{' ' if last else '│'} {twig} {number}", key, step["jobType"]]
-        cells += [step["granularityStrategy"]] if strategies else []
-        cells += [_count(stage["expected"], key) if jobs is None else _jobs(jobs)]
-        table.add_row(*cells, *([_after(stage, key)] if order else []))
+        twig = f"{' ' if last else '│'} {'└─' if number == len(steps) else '├─'} {number}"
+        count = _count(stage["expected"], key) if jobs is None else _jobs(jobs)
+        cells = (twig, key, step["jobType"], step["granularityStrategy"], count, _after(stage, key))
+        table.add_row(*(cell for cell, n in zip(cells, widths, strict=True) if n))
     return table
 
 
