@@ -1,7 +1,5 @@
 """`waybook org`, `waybook user` and `waybook token`: tenants, their users and API tokens."""
 
-from datetime import datetime
-
 import click
 from rich.text import Text
 
@@ -25,7 +23,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.maintenance import erase_org_command, erase_user_command
 from waybook.cli.lazy import CommandGroup
 from waybook.cli.options import combine, org_option, scopes_option
-from waybook.cli.output import done
+from waybook.cli.output import done, json_fields
 from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import ReviewPolicy, Scope
@@ -194,16 +192,8 @@ def _changed(user: User, message: str, *hints: str) -> Outcome:
 
 
 def _user_json(user: User) -> dict[str, object]:
-    return {
-        "userId": user.id,
-        "name": user.name,
-        "email": user.email,
-        "issuer": user.issuer,
-        "subject": user.subject,
-        "scopes": [*user.scopes],
-        "createdAt": _time(user.created_at),
-        "disabledAt": _time(user.disabled_at),
-    }
+    names = ("name", "email", "issuer", "subject", "scopes", "created_at", "disabled_at")
+    return {"userId": user.id, **json_fields(user, *names)}
 
 
 @app_command(
@@ -272,27 +262,14 @@ async def list_tokens_command(call: RequestContext, *, every: bool) -> Outcome:
 async def revoke_command(call: RequestContext, token_id: str) -> Outcome:
     """Revoke a token permanently."""
     token = await revoke_token(call, token_id)
-    value = {"tokenId": token.id, "revokedAt": _time(token.revoked_at)}
+    value = {"tokenId": token.id, **json_fields(token, "revoked_at")}
     return Outcome(value, [done(f"{token.label} revoked")])
 
 
 def _token_json(token_use: TokenUse) -> dict[str, object]:
-    token = token_use.token
-    return {
-        "tokenId": token.id,
-        "user": token_use.user,
-        "label": token.label,
-        "scopes": [*token.scopes],
-        "createdAt": _time(token.created_at),
-        "createdBy": token.created_by,
-        "expiresAt": _time(token.expires_at),
-        "lastUsedAt": _time(token_use.last_used_at),
-        "revokedAt": _time(token.revoked_at),
-    }
-
-
-def _time(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
+    names = ("label", "scopes", "created_at", "created_by", "expires_at", "revoked_at")
+    used = json_fields(token_use, "user", "last_used_at")
+    return {"tokenId": token_use.token.id, **json_fields(token_use.token, *names), **used}
 
 
 org_group = CommandGroup(

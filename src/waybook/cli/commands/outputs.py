@@ -8,7 +8,7 @@ from waybook.app.queries.documents import file_name, plan_outputs, read_output
 from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.reply import output_view
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json, print_text, refuse_to_overwrite
+from waybook.cli.output import json_fields, print_json, print_text, refuse_to_overwrite
 from waybook.cli.runtime import (
     AppSession,
     Outcome,
@@ -81,17 +81,8 @@ def output_command(*, output: str, as_json: bool, **flags: object) -> None:
     if not as_json:
         print_text(detail.content)
         return
-    payload = {
-        "outputId": detail.output_id,
-        "planId": detail.plan_id,
-        "title": detail.title,
-        "mediaType": detail.media_type,
-        "version": detail.version,
-        "createdAt": detail.created_at.isoformat(),
-        "createdBy": detail.created_by,
-        "content": detail.content,
-    }
-    print_json(payload)
+    about = ("output_id", "plan_id", "title", "media_type", "version", "created_at", "created_by")
+    print_json(json_fields(detail, *about, "content"))
 
 
 async def _write(

@@ -11,6 +11,7 @@ from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.lazy import CommandGroup
 from waybook.cli.options import limit_option
+from waybook.cli.output import json_fields
 from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
@@ -111,17 +112,10 @@ def _sent(sent: Row) -> Outcome:
 
 
 def _delivery_json(delivery: Row) -> dict[str, object]:
+    is_waiting = delivery.status is DeliveryStatus.WAITING
     return {
-        "id": delivery.id,
-        "event": delivery.event,
-        "status": str(delivery.status),
+        **json_fields(delivery, "id", "event", "status", "at", "settled_at", "answered", "data"),
         "attempts": delivery.attempt,
-        "at": delivery.at.isoformat(),
-        "nextAt": delivery.due_at.isoformat()
-        if delivery.status is DeliveryStatus.WAITING
-        else None,
-        "settledAt": delivery.settled_at.isoformat() if delivery.settled_at else None,
-        "answered": delivery.answered,
+        "nextAt": delivery.due_at.isoformat() if is_waiting else None,
         "fault": delivery.error,
-        "data": delivery.data,
     }
