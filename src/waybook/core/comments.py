@@ -4,7 +4,7 @@ The same rule serves plans and runs, because a comment changes nothing else abou
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from waybook.core.changes import BaseDraft, Entity, Event, as_json
@@ -31,12 +31,6 @@ class Thread(NamedTuple):
     people: frozenset[str]
 
 
-class Commented(NamedTuple):
-    id: str | None
-    mentions: tuple[str, ...]
-    resolved: tuple[str, ...]
-
-
 def mentions(text: str, people: Iterable[str]) -> tuple[str, ...]:
     """Return the people whom a text mentions as @name. Case does not matter.
 
@@ -52,24 +46,35 @@ def mentions(text: str, people: Iterable[str]) -> tuple[str, ...]:
 
 def comment(
     draft: BaseDraft, about: Mapping[str, Json], new: NewComment, thread: Thread
-) -> Commented:
-    """Write a comment and resolve others. `about` names the step or job in the audit's details.
+) -> tuple[str | None, Sequence[str]]:
+    """Write a comment and resolve others: return its id, and the ids of the resolved comments.
+
+    `about` names the step or job in the audit's details.
 
     Raises:
         InvalidInput: there is nothing to do, or no such user to assign the comment to.
         NotFound: a comment to resolve does not exist in this plan or run.
         TooLarge: the thread has too many open comments.
     """
-    people = thread.people | {draft.moment.actor.user}
-    _check(new, thread, people)
     now, actor = as_json(draft.moment.now), draft.moment.actor
-    resolved = tuple(i for i in dict.fromkeys(new.resolves) if thread.is_open[i])
+    is_written = bool(new.text or new.assignee)
+    if not is_written and not new.resolves:
+        raise InvalidInput("write a text, or name the comments to resolve", argument="text")
+    if len(new.resolves) > MAX_RESOLVED:
+        raise TooLarge(f"resolve at most {MAX_RESOLVED} comments in one call", limit=MAX_RESOLVED)
+    if new.assignee is not None and new.assignee not in thread.people | {actor.user}:
+        raise InvalidInput(f"there is no user {new.assignee} in this org", argument="assignee")
+    if unknown := [i for i in new.resolves if i not in thread.is_open]:
+        raise NotFound(f"there is no comment {unknown[0]} here", argument="resolveIds")
+    resolved = [i for i in dict.fromkeys(new.resolves) if thread.is_open[i]]
+    if is_written and thread.open_count - len(resolved) >= MAX_OPEN_COMMENTS:
+        message = f"this thread has {MAX_OPEN_COMMENTS} open comments; resolve some first"
+        raise TooLarge(message, limit=MAX_OPEN_COMMENTS)
     for settled in resolved:
         draft.note(Entity.COMMENT, settled, "resolved_at", None, now)
         draft.note(Entity.COMMENT, settled, "resolved_by", None, actor.user)
-    comment_id: str | None = None
-    if new.text or new.assignee:
-        comment_id = draft.moment.new_id()
+    comment_id = draft.moment.new_id() if is_written else None
+    if comment_id:
         row: dict[str, Json] = {
             "step_id": about.get("stepId"),
             "job_id": about.get("jobId"),
@@ -84,21 +89,4 @@ def comment(
     if comment_id or resolved:
         action = "commented" if comment_id else "comments_resolved"
         draft.record(Event.PLAN_MODIFIED, action=action, **about)
-    return Commented(comment_id, mentions(new.text, people), resolved)
-
-
-def _check(new: NewComment, thread: Thread, people: frozenset[str]) -> None:
-    if not (new.text or new.assignee or new.resolves):
-        raise InvalidInput("write a text, or name the comments to resolve", argument="text")
-    if len(new.resolves) > MAX_RESOLVED:
-        raise TooLarge(f"resolve at most {MAX_RESOLVED} comments in one call", limit=MAX_RESOLVED)
-    if new.assignee is not None and new.assignee not in people:
-        raise InvalidInput(f"there is no user {new.assignee} in this org", argument="assignee")
-    if unknown := [i for i in new.resolves if i not in thread.is_open]:
-        raise NotFound(f"there is no comment {unknown[0]} here", argument="resolveIds")
-    left = thread.open_count - len({i for i in new.resolves if thread.is_open[i]})
-    if (new.text or new.assignee) and left >= MAX_OPEN_COMMENTS:
-        raise TooLarge(
-            f"this thread has {MAX_OPEN_COMMENTS} open comments; resolve some first",
-            limit=MAX_OPEN_COMMENTS,
-        )
+    return comment_id, resolved

@@ -6,6 +6,7 @@ These queries identify an agent by its user and its session.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -121,7 +122,7 @@ async def list_agents(
     rows, workers, *held = await ctx.read(statement, workers_statement(), *agents.held_statements())
     shown = rows[:limit]
     items: dict[AgentKey, list[Row]] = {row.key: [] for row in shown}
-    for item in (item for items_of_kind in held for item in items_of_kind):
+    for item in chain(*held):
         items.get(AgentKey(item.held_by, item.session), []).append(item)
     last = shown[-1] if len(rows) > limit else None
     place = (rfc3339(last.last_seen_at), *(quote(t, safe="") for t in last.key)) if last else ()
@@ -149,18 +150,16 @@ async def read_agent(
         except OverflowError:
             raise InvalidInput(f"{day} is too far in the future") from None
     at, subject_id, seq = place_behind(cursor, until)
+    end, named, counted = rfc3339(until) if until else NEVER, key._asdict(), agents.MAX_COUNTED
     entries = audit.SQL["agent_entries"](
-        **key._asdict(), since=since, at=at, subject_id=subject_id, seq=seq, most=PAGE_SIZE + 1
+        **named, since=since, at=at, subject_id=subject_id, seq=seq, most=PAGE_SIZE + 1
     )
-    agent = agents.SQL["agent"](**key._asdict(), counted=agents.MAX_COUNTED)
-    counts = agents.SQL["agent_counts"](
-        **key._asdict(),
-        since=since,
-        until=rfc3339(until) if until else NEVER,
-        counted=agents.MAX_COUNTED,
-    )
-    rows, workers, *held, (counted,), listed = await ctx.read(
-        agent, workers_statement(key=key), *agents.held_statements(key), counts, entries
+    rows, workers, *held, (counts,), listed = await ctx.read(
+        agents.SQL["agent"](**named, counted=counted),
+        workers_statement(key=key),
+        *agents.held_statements(key),
+        agents.SQL["agent_counts"](**named, since=since, until=end, counted=counted),
+        entries,
     )
     if not rows:
         raise NotFound("there is no agent with this name and session; see the list of agents")
@@ -168,11 +167,11 @@ async def read_agent(
     shown = listed[:PAGE_SIZE]
     return AgentActivity(
         agent=row,
-        held=[item for items in held for item in items],
+        held=[*chain(*held)],
         workers=workers,
         entries=shown,
         names=await find_names(ctx, shown),
-        counts=counted,
+        counts=counts,
         now=row.now,
         next_cursor=entry_cursor(shown[-1]) if len(listed) > PAGE_SIZE else None,
     )

@@ -97,17 +97,13 @@ def written_by(comment: CommentRow) -> str:
     return agent_name(comment.created_by, comment.session, comment.channel)
 
 
-def author_kind(channel: str) -> str:
-    return "person" if channel in _PEOPLE else "agent"
-
-
 def comment_view(comment: CommentRow) -> Body:
     return non_empty(
         commentId=comment.id,
         text=comment.body or None,
         by=comment.created_by,
         name=written_by(comment),
-        author=author_kind(comment.channel),
+        author="person" if comment.channel in _PEOPLE else "agent",
         at=format_time(comment.created_at),
         assignee=comment.assignee,
         resolvedAt=format_time(comment.resolved_at),

@@ -6,20 +6,11 @@ from waybook.accounts.caps import Cap
 from waybook.app.request.request_context import RequestContext
 from waybook.core.agent_names import name_of
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.store.agents import AgentKey
 from waybook.store.work import SQL, PausedCap, WorkerRow, workers_statement
 
 __all__ = ["PausedCap", "WorkerRow"]
 
 MAX_CAPS = 100
-
-
-async def list_workers(
-    ctx: RequestContext, work_id: str | None = None, key: AgentKey | None = None
-) -> list[WorkerRow]:
-    """Return the workers that reported lately: all, those on a plan or run, or one agent's."""
-    (rows,) = await ctx.read(workers_statement(work_id, key))
-    return [*rows]
 
 
 async def list_paused_caps(ctx: RequestContext, *, most: int = MAX_CAPS) -> list[PausedCap]:

@@ -1,6 +1,6 @@
 """comment: write a comment on a plan, step, run or job, or resolve comments."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -15,23 +15,18 @@ from waybook.app.request.tool import PLAN, RUNS, Tool
 from waybook.core.comments import (
     MAX_OPEN_COMMENTS,
     MAX_TEXT_LENGTH,
-    Commented,
     NewComment,
     Thread,
+    mentions,
 )
 from waybook.core.comments import comment as decide_comment
 from waybook.core.decision_context import Scope
-from waybook.core.events import (
-    MAX_SUMMARY_LENGTH,
-    Notification,
-    NotificationKind,
-    shorten,
-)
+from waybook.core.events import MAX_SUMMARY_LENGTH, Notification, NotificationKind, shorten
 from waybook.core.ids import is_id, normalize_id
-from waybook.json_values import Body, Json, non_empty
+from waybook.json_values import Json, non_empty
 from waybook.plan.draft import Draft
 from waybook.run.model import RunDraft
-from waybook.store.comments import SQL, Subject
+from waybook.store.comments import SQL
 from waybook.store.driver.queries import Ids
 
 
@@ -43,6 +38,15 @@ class _Comment(arg.MutatingArguments):
     resolve_ids: arg.ListOf[arg.Id] | None = arg.optional("settled comments")
     #: The published schema omits this argument, because people assign work to each other.
     assignee: SkipJsonSchema[arg.Name | None] = None
+
+
+#: Tools that read the subject of a comment, by their argument.
+_READERS: Final = {
+    "stepId": "get_step_context",
+    "jobId": "get_job_input",
+    "planId": "get_plan_status",
+    "runId": "get_run_progress",
+}
 
 
 @Tool(
@@ -59,6 +63,8 @@ async def comment(ctx: RequestContext, args: _Comment) -> ToolReply:
         assignee=args.assignee,
         resolves=tuple(map(normalize_id, args.resolve_ids or ())),
     )
+    about = non_empty(stepId=subject.step_id, jobId=subject.job_id)
+    ids = {**about, **non_empty(planId=subject.plan_id, runId=subject.run_id)}
     before = SQL["before_comment"](
         **subject._asdict(),
         ids=Ids(filter(is_id, new.resolves)),
@@ -81,50 +87,23 @@ async def comment(ctx: RequestContext, args: _Comment) -> ToolReply:
         else:
             assert isinstance(locked, LockedRun)  # noqa: S101 - for the type checker
             draft, name = RunDraft(locked.run, locked.dag, locked.context), locked.run.name
-        done = decide_comment(draft, _named(subject), new, thread)
-        opened = thread.open_count - len(done.resolved) + (done.id is not None)
-        body = non_empty(
-            commentId=done.id,
-            mentions=[{"user": name} for name in done.mentions] or None,
-            resolved=[*done.resolved] or None,
-        )
-        body |= {"openComments": opened, "next": _following(subject)}
-        notifications = _notifications(subject, name, new, done)
-        return Proposal(draft.decide(None), body, notifications=notifications)
+        comment_id, resolved = decide_comment(draft, about, new, thread)
+        people = thread.people | {draft.moment.actor.user}
+        named: Json = [{"user": person} for person in mentions(new.text, people)] or None
+        body = non_empty(commentId=comment_id, mentions=named, resolved=[*resolved] or None)
+        body["openComments"] = thread.open_count - len(resolved) + (comment_id is not None)
+        innermost = next(iter(ids))
+        follow = {innermost: ids[innermost]}
+        body["next"] = next_call(_READERS[innermost], "Go on with the work.", **follow)
+        if comment_id is None:
+            return Proposal(draft.decide(None), body)
+        text = shorten(new.text, MAX_SUMMARY_LENGTH)
+        written = non_empty(commentId=comment_id, text=text, assignee=new.assignee, mentions=named)
+        kind, name_key = NotificationKind.RUN_COMMENTED, "runName"
+        if subject.plan_id:
+            kind, name_key = NotificationKind.PLAN_COMMENTED, "planName"
+        data = {**ids, name_key: shorten(name), "comment": written}
+        notification = Notification(kind, subject.plan_id or subject.run_id or "", data)
+        return Proposal(draft.decide(None), body, notifications=[notification])
 
     return await update(locked, decide)
-
-
-def _named(subject: Subject) -> dict[str, Json]:
-    return non_empty(stepId=subject.step_id, jobId=subject.job_id)
-
-
-def _following(subject: Subject) -> Json:
-    why = "Go on with the work."
-    if subject.step_id:
-        return next_call("get_step_context", why, stepId=subject.step_id)
-    if subject.job_id:
-        return next_call("get_job_input", why, jobId=subject.job_id)
-    if subject.plan_id:
-        return next_call("get_plan_status", why, planId=subject.plan_id)
-    return next_call("get_run_progress", why, runId=subject.run_id)
-
-
-def _notifications(
-    subject: Subject, name: str, new: NewComment, done: Commented
-) -> list[Notification]:
-    if done.id is None:
-        return []
-    is_plan = subject.plan_id is not None
-    work: Body = {"planId": subject.plan_id, "planName": shorten(name)}
-    if not is_plan:
-        work = {"runId": subject.run_id, "runName": shorten(name)}
-    written = non_empty(
-        commentId=done.id,
-        text=shorten(new.text, MAX_SUMMARY_LENGTH),
-        assignee=new.assignee,
-        mentions=[{"user": person} for person in done.mentions] or None,
-    )
-    kind = NotificationKind.PLAN_COMMENTED if is_plan else NotificationKind.RUN_COMMENTED
-    data = {**work, **_named(subject), "comment": written}
-    return [Notification(kind, subject.plan_id or subject.run_id or "", data)]

@@ -140,25 +140,26 @@ async def _lanes(
 
 def _span(row: Row, names: Names) -> Span:
     item, work = names.get(row.item_id), names.get(row.work_id)
-    number = f"step {item.number}: " if item and item.number else ""
-    name = f"{number}{item.name if item else row.kind}, {work.name if work else row.work_id}"
-    part = "steps" if row.kind == "plan" else "jobs"
-    url = f"/{row.kind}s/{row.work_id}/{part}/{row.item_id}" if item else ""
-    return Span(row.start, row.ended_at, _ENDINGS.get(row.ending, "skip"), name[:160], url)
+    title, number = (item.name, item.number) if item else (None, None)
+    text, url = _named(row, number, title, work.name if work else row.work_id)
+    tone = _ENDINGS.get(row.ending, "skip")
+    return Span(row.start, row.ended_at, tone, text, url if item else "")
 
 
 def _held_spans(item: Row, agent: AgentRow, *, is_silent: bool) -> list[Span]:
-    part = "steps" if item.kind == "plan" else "jobs"
-    url = f"/{item.kind}s/{item.work_id}/{part}/{item.item_id}"
-    number = f"step {item.number}: " if item.number else ""
-    name = f"{number}{item.title or item.kind}, {item.work_name}"[:160]
+    text, url = _named(item, item.number, item.title, item.work_name)
     if not is_silent:
-        return [Span(item.since, agent.now, "run", name, url)]
+        return [Span(item.since, agent.now, "run", text, url)]
     seen = max(agent.last_seen_at, item.since)
-    return [
-        Span(item.since, seen, "done", name),
-        Span(seen, agent.now, "warn", name, url),
-    ]
+    return [Span(item.since, seen, "done", text), Span(seen, agent.now, "warn", text, url)]
+
+
+def _named(row: Row, number: int | None, title: str | None, work: str) -> tuple[str, str]:
+    """Return the text and the address of a step or job."""
+    step = f"step {number}: " if number else ""
+    part = "steps" if row.kind == "plan" else "jobs"
+    url = f"/{row.kind}s/{row.work_id}/{part}/{row.item_id}"
+    return f"{step}{title or row.kind}, {work}"[:160], url
 
 
 def _results(now: datetime, counts: Mapping[str, int]) -> dict[str, int]:
