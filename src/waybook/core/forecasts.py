@@ -56,21 +56,14 @@ class Forecast:
     too_early: str = ""
 
     @property
-    def time_text(self) -> str:
-        return self.seconds.format(rough_duration) if self.seconds else ""
-
-    @property
-    def cost_text(self) -> str:
-        return self.cost.format(rough_cost) if self.cost else ""
-
-    @property
     def text(self) -> str:
         """Return the expected time and cost as one phrase.
 
         >>> Forecast(seconds=Estimate(120, 120, 120, 3), source="earlier runs").text
         '2 min'
         """
-        return ", ".join(filter(None, (self.time_text, self.cost_text)))
+        shown = ((self.seconds, rough_duration), (self.cost, rough_cost))
+        return ", ".join(estimate.format(show) for estimate, show in shown if estimate)
 
     @property
     def basis(self) -> str:

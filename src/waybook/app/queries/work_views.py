@@ -231,10 +231,6 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
     return _listed("agents", listed, rows)
 
 
-async def _workers(ctx: RequestContext, _: ViewQuery) -> Body:
-    return await workers_view(ctx)
-
-
 async def _comments(ctx: RequestContext, query: ViewQuery) -> Body:
     """Return the newest comments on the plan, step, run or job with the id in `q`."""
     subject = await find_subject(ctx, query.text or "")
@@ -337,14 +333,14 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
     if last is not None:
         about = f": {last.subject}" if last.subject else ""
         event = _event(last, f"{event_label(last.event, last.action, RUN)}{about}")
-    report = detail.full_report
+    workers: list[Json] = [
+        {"name": agent_name(w.held_by, w.held_session), "stageSlug": w.stage, "stepKey": w.step_key}
+        for w in detail.workers
+    ]
     stages: list[Json] = []
     for slug in dag.order:
-        stage, graph, counts = (
-            detail.stage_report(slug),
-            dag.graphs[slug],
-            detail.expected.get(slug),
-        )
+        stage, graph = detail.stage_report(slug), dag.graphs[slug]
+        counts = detail.expected.get(slug)
         steps = [
             {
                 **step,
@@ -364,7 +360,7 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         "dagName": dag.dag.name,
         "version": dag.version,
         "models": [*dict.fromkeys(model for s in run.stages.values() for model in s.models)],
-        **report,
+        **detail.full_report,
         "state": str(detail.shown),
         "failedSteps": len(run.failed_steps),
         "actions": [*offered(detail.facts)],
@@ -372,14 +368,7 @@ def run_view(detail: RunDetail, base_url: str = "") -> Body:
         "closed": detail.is_closed,
         "documentsAvailable": detail.documents_available,
         "documentsExpected": detail.documents_expected,
-        "workers": [
-            {
-                "name": agent_name(w.held_by, w.held_session),
-                "stageSlug": w.stage,
-                "stepKey": w.step_key,
-            }
-            for w in detail.workers
-        ],
+        "workers": workers,
         "input": detail.input_text,
         "lastEvent": event,
         "now": format_time(detail.now),
@@ -399,7 +388,7 @@ _VIEWS: Final[Mapping[str, Callable[[RequestContext, ViewQuery], Awaitable[Body]
     "reviews": _reviews,
     "agents": _agents,
     "workflows": _workflows,
-    "workers": _workers,
+    "workers": lambda ctx, _: workers_view(ctx),
     "comments": _comments,
     "plan": _plan,
     "run": _run,

@@ -157,7 +157,7 @@ def stage_card(awaiting: PendingFeedback, documents: Sequence[Row], **more: obje
 
 MAX_CARDS: Final = 20
 #: Values of the decision buttons. `wait` is the button that cancels a rejection.
-DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
+DECISIONS: Final = frozenset({*DECISION_TEXT, "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
 STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (

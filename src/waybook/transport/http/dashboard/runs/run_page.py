@@ -179,24 +179,18 @@ def model_grid(detail: RunDetail, measure: str) -> View:
 
     most = max(figures.values(), default=0) or 1
     models = [*dict.fromkeys(model for stage in stages.values() for model in stage.models)]
-    return {
-        "measure": measure,
-        "models": models,
-        "rows": [
-            (
-                slug,
-                [
-                    {
-                        "model": model,
-                        **_cell(detail, grouped[slug, model]),
-                        **figure(figures.get((slug, model), 0)),
-                    }
-                    for model in models
-                ],
-            )
-            for slug in detail.compiled_dag.order
-        ],
-    }
+    rows = []
+    for slug in detail.compiled_dag.order:
+        cells = [
+            {
+                "model": model,
+                **_cell(detail, grouped[slug, model]),
+                **figure(figures.get((slug, model), 0)),
+            }
+            for model in models
+        ]
+        rows.append((slug, cells))
+    return {"measure": measure, "models": models, "rows": rows}
 
 
 #: Maximum number of boxes that the map draws for a stage. In a larger stage, only the part around
