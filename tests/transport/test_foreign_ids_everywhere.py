@@ -35,11 +35,13 @@ ELSE = {
     "agent": ("ann",),
     "version": ("x",),
     "name": ("waybook.css",),
+    "view": ("plans", "runs", "plan", "run"),
 }
 #: For each route, the query parameters that may be ids.
 QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
+    "/api/views/{view}": ("q",),
     "/decisions/selected": ("review",),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }
@@ -50,7 +52,7 @@ OTHER_WORDS = {
     *("back", "show", "map", "near", "model", "stage", "session", "day"),
     *("template", "from", "moved", "way", "step", "by", "view"),
 }
-#: Form data for every route that accepts a form; `ID` stands for the id.
+#: Form data for every route that accepts a form or, below `/api/`, JSON; `ID` stands for the id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/decisions": (
         {"planId": "ID", "reviewId": "ID", "decision": "approve"},
@@ -59,6 +61,10 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"planId": "ID", "reviewId": "ID", "decision": "wait"},
     ),
     "/decisions/selected": ({"review": "ID"},),
+    "/caps": ({"capId": "ID", "limit": "10"}, {"capId": "ID", "end": "true"}),
+    "/comments/{subject_id}": ({"text": "x"},),
+    "/api/comments": ({"subjectId": "ID", "text": "x"},),
+    "/api/plans/{plan_id}/links": ({"days": "7"},),
     "/feedback": ({"runId": "ID", "stageSlug": "scope", "feedback": "Go on.", "models": "a"},),
     "/tokens": (
         {"act": "revoke", "id": "ID"},
@@ -99,7 +105,7 @@ NO_ROWS = {
     *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
 }
 #: Routes of forms without ids: a new run names its workflow, and a new plan names its template.
-NO_IDS = {"/plans/new", "/runs/new"}
+NO_IDS = {"/plans/new", "/runs/new", "/theme"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
 
@@ -115,10 +121,15 @@ class Visit:
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
         """Send the request with this id; return the reply without the parts that always vary."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
-        data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
         where = self.address.replace("ID", row_id)
-        reply = await client.request(self.method, where, data=data, headers=headers)
+        if self.form is None:
+            body: dict[str, Any] = {}
+        elif where.startswith("/api/"):
+            body = {"json": {k: int(v) if v.isdecimal() else v for k, v in sent.items()}}
+        else:
+            body = {"data": {"token": TOKEN, **sent}}
+        reply = await client.request(self.method, where, headers=headers, **body)
         reply_headers = {name: v for name, v in reply.headers.items() if name != "content-length"}
         text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
         text = re.sub(r'data-at="[^"]+"', "", text)
