@@ -278,8 +278,8 @@ async def test_server_instructions_mention_only_tools_of_the_profile(profile: st
     assert len(instructions) <= 2_000
 
 
-async def test_instructions_mention_dag_add_command_if_add_dag_is_not_offered() -> None:
-    gateway, command = make_gateway(RecordingDispatcher()), "waybook dag add"
+async def test_instructions_mention_command_if_add_dag_is_not_offered() -> None:
+    gateway, command = make_gateway(RecordingDispatcher()), "waybook workflow add"
     servers = {p: build_server(published_tools(), gateway, profile=p) for p in PROFILES}
     naming = {profile for profile, server in servers.items() if command in str(server.instructions)}
     assert naming == {"auto", "runs"}
