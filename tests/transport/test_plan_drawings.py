@@ -37,7 +37,7 @@ TAG = re.compile(r"<[a-z]")
 
 def rendered(sheet: PlanDetail) -> str:
     framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
-    framed |= {"person": None, "theme": "", "now": NOON}
+    framed |= {"person": None, "theme": "", "now": NOON, "thread": None}
     text = TEMPLATES.get_template("plan.html").render({**framed, **plan_content(sheet)})
     return finish_rendering(text, VersionMemory(), volatile=(), known_version=None)[0]
 
