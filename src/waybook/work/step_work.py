@@ -180,7 +180,8 @@ class StepWork:
         """
         step, review = self.step, self._review_in(outcome)
         result = outcome.result if isinstance(step.result_schema, dict) else outcome.text
-        if not step.is_ended_by_agent and review is None and result in {None, ""}:
+        is_empty = result is None or result == ""
+        if not step.is_ended_by_agent and review is None and is_empty:
             raise NotDone("you returned no result")
         if isinstance(result, str):
             result = result[:_MAX_RESULT_LENGTH]
