@@ -316,7 +316,7 @@ def test_agent_verbs_work_over_http(away: Away) -> None:
 
 def test_every_verb_of_every_noun_is_tried_over_http() -> None:
     source = Path(__file__).read_text("utf-8")
-    tried = set(re.findall(r'away\.(?:say|fields)\("(\w+)", "(\w+)"', source))
+    tried = set(re.findall(r'(?:away\.(?:say|fields)\(|\[)"(\w+)", "(\w+)"', source))
     tried |= {("review", words[0]) for words, _ in DECISIONS}
     groups = {name: group for name, group in vars(nouns).items() if isinstance(group, CommandGroup)}
     assert groups

@@ -29,6 +29,7 @@ async def test_comment_form_of_every_page_writes_and_resolves(
         sent = await send(browser, path, at=address, text="Is <b>it</b>?", back=path)
         assert (sent.status_code, sent.headers["location"]) == (303, f"{path}#comments-{subject}")
         shown = (await browser.get(path)).text
+        assert f'<details class="fold" id="comment-{subject}"><summary data-act="comment"' in shown
         assert "Is &lt;b&gt;it&lt;/b&gt;?" in shown
         (comment_id,) = re.findall(r'name="resolve" value="(\w+)"', shown)
         await send(browser, path, at=address, resolve=comment_id, back=path)
@@ -47,6 +48,7 @@ async def test_refused_comment_is_shown_again_with_the_text(
     assert answer.status_code == 400
     assert "there is no user nobody in this org" in visible_text(answer.text)
     assert "Please look.</textarea>" in answer.text
+    assert f'<details class="fold" id="comment-{plan["planId"]}" open>' in answer.text
 
 
 async def test_thread_shows_newest_comments_and_links_to_earlier(

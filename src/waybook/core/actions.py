@@ -62,6 +62,8 @@ class Action(NamedTuple):
             change = {"action": self.does, **values}
             changes = [{**change, "stepId": step} for step in steps] or [change]
             return self.tool, {"planId": work_id, "modifications": changes}
+        if self.tool == "comment":
+            return self.tool, {"subjectId": (*steps, work_id)[0], **values}
         decided = {"decision": self.does} if self.does else {}
         work = "runId" if self.tool in _OF_RUNS else "planId"
         return self.tool, {work: work_id, **decided, **values}
@@ -107,6 +109,12 @@ def _ending(kind: Kind, end: str, tool: str, does: str = "") -> Action:
     )  # fmt: skip
 
 
+def _comment(page: str, line: str = "") -> Action:
+    return Action(
+        "comment", "Comment", lambda _: True, "", "talk", "w", "comment", help=line, page=page
+    )
+
+
 _DECISIONS: Final = (
     _decision("approve", "Approve", "Accept the result of a step.", key="a"),
     _decision("modify", "Request changes", "Request changes.", key="m"),
@@ -137,6 +145,7 @@ ACTIONS: Final[Mapping[Kind, tuple[Action, ...]]] = {
                help="Create a link to a snapshot of a plan.", page="/share"),
         Action("copy", "Copy", lambda f: f.steps > 0, "has no steps to copy", "copy", "c",
                "copy_plan", help="Copy a plan, to continue or redo it.", page="/copy"),
+        _comment("#thread", "Comment on a plan or a step."),
         _ending(Kind.PLAN, " as failed", "modify_plan", "cancel_plan"),
     ),
     Kind.STEP: (
@@ -151,6 +160,7 @@ ACTIONS: Final[Mapping[Kind, tuple[Action, ...]]] = {
                "belongs to a plan that cannot be changed now", "plan", "e",
                "modify_plan", "update_step_instructions", page="#change"),
         Action("copy", "Copy from here", lambda _: True, "", "copy", "c", "copy_plan"),
+        _comment("#comments"),
     ),
     Kind.RUN: (
         Action("feedback", "Give feedback", _needs_you, "does not wait for feedback", "right", "m",
@@ -161,12 +171,14 @@ ACTIONS: Final[Mapping[Kind, tuple[Action, ...]]] = {
                page="#run-band"),
         Action("copy", "Copy", lambda _: True, "", "copy", "c", "copy_run",
                help="Copy a run, to repeat it from a stage on.", page="/copy"),
+        _comment("#thread", "Comment on a run or a job."),
         _ending(Kind.RUN, "", "cancel_run"),
     ),
     Kind.JOB: (
         Action("retry", "Retry failed jobs of this step",
                lambda f: f.state is Shown.FAILED and f.within is not Shown.CANCELED,
                "has not failed, or its run is canceled", "again", "r", "retry_failed"),
+        _comment("#comments"),
     ),
     Kind.AGENT: (
         Action("reassign", "Reassign", lambda f: f.silent > 0, "is not silent, or holds no step",
@@ -188,6 +200,6 @@ def offered(facts: Facts) -> Mapping[str, Action]:
     """Return the actions that a thing offers, by name.
 
     >>> [*offered(Facts(Kind.RUN, Shown.FAILED, failed=1))]
-    ['retry', 'copy', 'cancel']
+    ['retry', 'copy', 'comment', 'cancel']
     """
     return {item.name: item for item in ACTIONS[facts.kind] if item.is_offered(facts)}

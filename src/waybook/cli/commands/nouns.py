@@ -13,7 +13,6 @@ plan = CommandGroup(
         "watch": ("commands.plan:watch_command", "Watch a plan live."),
         "start": ("commands.import_plan:command", "Create a plan from a file."),
         **verbs(Kind.PLAN),
-        "comment": ("commands.plan:comment_command", "Comment on a plan or a step."),
     },
 )
 run = CommandGroup(
@@ -25,7 +24,6 @@ run = CommandGroup(
         "watch": ("commands.run:watch_command", "Watch a run live."),
         **verbs(Kind.WORKFLOW, "run"),
         **verbs(Kind.RUN),
-        "comment": ("commands.run:comment_command", "Comment on a run or a job."),
     },
 )
 review = CommandGroup(

@@ -83,8 +83,9 @@ def make_comment(noun: Kind, part: Option, id_of: Callable[[Body, Any], str]) ->
         part,
         click.option("--assign", metavar="USER", help="Assign the thread to this user."),
         click.option("--resolve", multiple=True, metavar="ID", help="Resolve this comment."),
-        text=f"Comment on a {noun} or a {'step' if noun is Kind.PLAN else 'job'}.\n\nWithout TEXT, "
-        "show the open comments. @name in TEXT mentions a user; agents read it too.",
+        act_on=(noun, "comment"),
+        text="Without TEXT, show the open comments. @name in TEXT mentions a user; agents read it "
+        "too.",
     )
     def command(
         server: Server,
@@ -99,7 +100,7 @@ def make_comment(noun: Kind, part: Option, id_of: Callable[[Body, Any], str]) ->
         subject = found[f"{noun}Id"] if part is None else id_of(found, part)
         values: Body = {"text": text, "assignee": assign, "resolveIds": [*resolve]}
         if arguments := {name: value for name, value in values.items() if value}:
-            server.call("comment", {"subjectId": subject, **arguments})
+            server.call(*action(noun, "comment").call(subject, **arguments))
             click.echo(done("your comment is stored" if text else "done"))
             return
         comments = server.read("comments", q=subject)["comments"]
