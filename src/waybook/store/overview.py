@@ -43,6 +43,7 @@ SQL = load(
     ),
     work_finished="kind id name canceled reason canceled_by created_at ended_at statuses",
     work_totals="open awaiting finished since now has_work",
+    work_by_hour="hour done failed cost_micros",
     activity_counts="steps plans jobs runs failures is_partial cost_micros",
     decisions_since="user decision reviews",
 )
@@ -65,7 +66,7 @@ def max_read(most: int) -> int:
 
 def overview_statements(
     look: LastLook, *, most: int, wide: int, long: int, patience: float | None
-) -> tuple[Statement, Statement, Statement, Statement, Statement]:
+) -> tuple[Statement, ...]:
     """Select work that waits for a person, has problems, is running, or finished recently.
 
     Each list has up to `most` rows. Reasons and error texts are cut to `wide` characters, and
@@ -87,6 +88,7 @@ def overview_statements(
             since=since, looked_at=looked_at, newest=_MAX_CANDIDATES, most=most, wide=wide
         ),
         SQL["work_totals"](since=since, looked_at=looked_at, counted=max_read(most)),
+        SQL["work_by_hour"](most=MAX_ENTRIES),
     )
 
 

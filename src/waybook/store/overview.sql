@@ -364,3 +364,23 @@ select d.actor as user, d.decision, count(*) as reviews
  group by d.actor, d.decision
  order by reviews desc, d.actor, d.decision
  limit %(users)s;
+
+-- name: work_by_hour
+-- Return the results, failures and cost of each of the last 24 hours that has any, in UTC, oldest
+-- first. Only a limited number of the newest audit entries and usage records is read.
+select to_char(w.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24') as hour, sum(w.done) as done,
+       sum(w.failed) as failed, sum(w.cost_micros)::bigint as cost_micros
+  from ((select e.at, (e.event = 'step_completed')::integer as done,
+                (e.event = 'step_failed')::integer as failed, 0 as cost_micros
+           from audit_entry e
+          where e.org_id = :org and e.at >= (select date_trunc('hour', app_now()) - interval '23 hours')
+          order by e.at desc
+          limit %(most)s)
+         union all
+        (select u.at, 0, 0, coalesce(u.cost_micros, 0)
+           from usage u
+          where u.org_id = :org and u.at >= (select date_trunc('hour', app_now()) - interval '23 hours')
+          order by u.at desc
+          limit %(most)s)) w
+ group by 1
+ order by 1;

@@ -126,7 +126,8 @@ s.closed_at is null and s.total > s.done + s.failed;
 
 -- name: row_of_run
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-r.completed_at, r.canceled_at, app_now() as now, r.lists, :stages_of_run as stages;
+r.completed_at, r.canceled_at, app_now() as now, r.lists, :stages_of_run as stages,
+(r.usage ->> 'cost_micros')::bigint as cost_micros;
 
 -- name: limit_of_all_runs
 -- Number of runs to read. Null, which means all, if a filter leaves out runs.
@@ -155,11 +156,9 @@ case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
 run r
 :run_is_asked_for;
 
--- name: run_is_asked_for
--- Join and conditions for the runs that match the filters of a list. The states are those that
--- people see, as `state_of_run`.
-join run_brief b on b.org_id = :org and b.run_id = r.id
-cross join lateral (
+-- name: state_of_listed_run
+-- The state of a run that people see, as `state_of_run`.
+(
       select case when r.completed_at is not null then 'completed'
                   when r.canceled_at is not null then 'canceled'
                   when exists (select from stage_step s
@@ -173,7 +172,12 @@ cross join lateral (
                                 where g.org_id = :org
                                   and g.run_id = r.id and g.completed_at is null)
                   then 'in_progress'
-                  else 'awaiting_input' end as state) w
+                  else 'awaiting_input' end as state);
+
+-- name: run_is_asked_for
+-- Join and conditions for the runs that match the filters of a list.
+join run_brief b on b.org_id = :org and b.run_id = r.id
+cross join lateral :state_of_listed_run w
 where r.org_id = :org
   and r.id < %(before)s::text
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
@@ -271,7 +275,8 @@ case when c.current_order is not null
              from plan_step s
             where s.org_id = :org and s.plan_id = p.id and s.step_order = c.current_order)
 end as current_step,
-case when p.status = 'stalled' then c.inactive_since end as inactive_since, c.held;
+case when p.status = 'stalled' then c.inactive_since end as inactive_since, c.held,
+(p.usage ->> 'cost_micros')::bigint as cost_micros;
 
 -- name: row_of_output
 a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;

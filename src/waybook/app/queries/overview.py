@@ -4,8 +4,8 @@ The page lists work that needs a person, is in trouble, is running, or has finis
 what has happened since the last visit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from waybook.app.queries.agent_names import agent_name
@@ -18,6 +18,7 @@ from waybook.dag.model import RunState
 from waybook.plan.model import MODIFIABLE, PlanStatus, StepStatus
 from waybook.plan.progress import Progress
 from waybook.run.model import CompiledDag
+from waybook.store.agents import AgentKey, held_statements
 from waybook.store.driver.queries import Row
 from waybook.store.overview import (
     MAX_COUNTED,
@@ -188,6 +189,13 @@ class SectionTotal(NamedTuple):
     is_minimum: bool
 
 
+class Hour(NamedTuple):
+    start: datetime
+    done: int = 0
+    failed: int = 0
+    cost_micros: int = 0
+
+
 class Overview(NamedTuple):
     needs: Sequence[WaitingWork]
     trouble: Sequence[TroubledPlan | TroubledRun]
@@ -195,6 +203,9 @@ class Overview(NamedTuple):
     finished: Sequence[Mapping[str, Any]]
     #: Number of entries of the sections `in_trouble`, `running` and `finished`.
     totals: Mapping[str, SectionTotal]
+    hours: Sequence[Hour]
+    #: What each agent at work holds; the agent that began last is first.
+    at_work: Mapping[AgentKey, Sequence[Row]]
     has_work: bool
     since: datetime
     now: datetime
@@ -206,6 +217,7 @@ def _by_user(user: str | None) -> str:
 
 _SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
+_HOURS = 24
 
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
 Dags = dict[tuple[str, int], CompiledDag]
@@ -215,14 +227,15 @@ async def read_overview(
     ctx: RequestContext, look: LastLook, *, most: int = MAX_ENTRIES
 ) -> Overview:
     patience = ctx.services.review_reminder
-    waiting, troubled, running, finished, counted = await ctx.read(
+    waiting, troubled, running, finished, counted, hours, *held = await ctx.read(
         *overview_statements(
             look,
             most=most,
             wide=EXCERPT_LENGTH,
             long=_SUMMARY_LENGTH,
             patience=patience.total_seconds() if patience else None,
-        )
+        ),
+        *held_statements(),
     )
     totals = counted[0]
     runs = [row for row in waiting if row.stages is not None]
@@ -241,10 +254,27 @@ async def read_overview(
         running=[_running(row, dags) for row in running],
         finished=finished_work,
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
+        hours=_last_hours(hours, totals.now),
+        at_work=_at_work(row for rows in held for row in rows),
         has_work=totals.has_work,
         since=totals.since,
         now=totals.now,
     )
+
+
+def _last_hours(rows: Sequence[Row], now: datetime) -> list[Hour]:
+    """Return the last 24 hours by the clock, also those without work."""
+    last = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    counts = {hour: numbers for hour, *numbers in rows}
+    starts = (last - timedelta(hours=number) for number in reversed(range(_HOURS)))
+    return [Hour(start, *counts.get(f"{start:%Y-%m-%dT%H}", ())) for start in starts]
+
+
+def _at_work(rows: Iterable[Row]) -> dict[AgentKey, list[Row]]:
+    agents: dict[AgentKey, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.since, reverse=True):
+        agents.setdefault(AgentKey(row.held_by, row.session), []).append(row)
+    return agents
 
 
 def _section_totals(counted: Row, kinds: str, most: int) -> dict[str, SectionTotal]:

@@ -19,7 +19,7 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.model import PlanState
 from waybook.run.model import CompiledDag, RunList
 from waybook.store.driver.queries import Row, Statement
-from waybook.store.plans import lists
+from waybook.store.plans import details, lists
 from waybook.store.plans.lists import CurrentStep, PlanSummary
 from waybook.store.runs import load
 
@@ -63,6 +63,8 @@ class PlanPage(NamedTuple):
     counts: Mapping[Shown, int]
     #: States whose plans were not all counted.
     minimums: frozenset[Shown]
+    #: Time and cost of earlier plans, from which the rest of a plan can be forecast.
+    history: Sequence[Row] = ()
 
     @property
     def total(self) -> int:
@@ -129,7 +131,11 @@ def _id_range(text: str) -> tuple[str | None, str | None]:
 
 
 async def plan_summaries(
-    ctx: RequestContext, wanted: PlanFilter, *, limit: int = PLANS_PER_PAGE
+    ctx: RequestContext,
+    wanted: PlanFilter,
+    *,
+    limit: int = PLANS_PER_PAGE,
+    history: bool = False,
 ) -> PlanPage:
     again = NextCall("list_active_plans", {}, "List the open plans.")
     if wanted.before is not None and not is_id(wanted.before):
@@ -137,9 +143,10 @@ async def plan_summaries(
     if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
         message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
         raise InvalidInput(message, next_call=again)
-    rows, counts = await ctx.read(
+    rows, counts, *earlier = await ctx.read(
         plans_statement(wanted, limit + 1),
         lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is ListOrder.CREATION),
+        *([details.SQL["finished_plans"](plan_id=LAST_ID)] if history else ()),
     )
     plans, numbers = _read_summaries(rows[:limit]), Counter[Shown]()
     for row in counts:
@@ -149,6 +156,7 @@ async def plan_summaries(
         last=plans[-1] if len(rows) > limit else None,
         counts={state: number for state, number in numbers.items() if number},
         minimums=frozenset(Shown(row.state) for row in counts if row.is_minimum),
+        history=[row for rows in earlier for row in rows],
     )
 
 
@@ -247,6 +255,7 @@ class RunSummary(NamedTuple):
     #: None if documents are not counted.
     documents_available: int | None
     awaiting_since: datetime | None
+    cost_micros: int | None
 
     @property
     def current(self) -> StageSummary | None:
@@ -340,6 +349,17 @@ async def list_runs(
     """Return a page of runs, and whether more runs follow."""
     (rows,) = await ctx.read(runs_statement(wanted, limit + 1))
     return await read_run_summaries(ctx, rows[:limit]), len(rows) > limit
+
+
+async def list_and_count_runs(
+    ctx: RequestContext, wanted: RunFilter
+) -> tuple[list[RunSummary], bool, Sequence[Row]]:
+    """Return a page of runs, whether more follow, and the number of all runs in each state."""
+    rows, counts = await ctx.read(
+        runs_statement(wanted, _RUNS_PER_PAGE + 1), load.SQL["count_runs"](most=MAX_COUNTED)
+    )
+    shown = await read_run_summaries(ctx, rows[:_RUNS_PER_PAGE])
+    return shown, len(rows) > _RUNS_PER_PAGE, counts
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:

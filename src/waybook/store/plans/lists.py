@@ -37,6 +37,7 @@ class PlanSummary(NamedTuple):
     inactive_since: datetime | None
     #: Number of steps that agents hold.
     held: int
+    cost_micros: int | None
 
     @property
     def shown(self) -> Shown:

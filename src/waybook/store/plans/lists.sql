@@ -2,7 +2,7 @@
 -- Return a page of plans, newest first. This order does not change when plans change. Open plans
 -- have their own index, so the number of closed plans does not matter.
 select :row_of_plan
-  from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+  from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
            from plan p
           where p.org_id = :org
             and %(open_only)s
@@ -12,7 +12,7 @@ select :row_of_plan
           order by p.id desc
           limit %(most)s)
          union all
-        (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+        (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
            from plan p
           where p.org_id = :org
             and not %(open_only)s
@@ -25,7 +25,7 @@ select :row_of_plan
 
 -- name: plans_in_state
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
           from plan p
          where p.org_id = :org
            and p.status = :status_of_asked_state
@@ -38,7 +38,7 @@ select :row_of_plan
 
 -- name: plans_of_creator
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
           from plan_brief o
           join plan p on p.org_id = :org and p.id = o.plan_id
          where o.org_id = :org
@@ -58,8 +58,8 @@ select :row_of_plan
 -- matches, and may sort all of them.
 select :row_of_plan
   from (select p.*
-          from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
-                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.active_minute
+          from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
+                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage, p.active_minute
                            from plan p
                           where p.org_id = :org and p.completed_at is null
                             and :plan_is_less_active
@@ -69,8 +69,8 @@ select :row_of_plan
                   order by p.active_minute desc, p.updated_at desc, p.id desc
                   limit %(most)s)
                  union all
-                (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
-                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.active_minute
+                (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
+                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage, p.active_minute
                            from plan p
                           where p.org_id = :org and not %(open_only)s
                             and p.completed_at is not null
@@ -145,7 +145,7 @@ walked as materialized (
    order by p.id desc
    limit %(enough)s)
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.usage
           from (select w.id from walked w
                  union
                 (select i.id

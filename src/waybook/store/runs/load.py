@@ -55,7 +55,7 @@ class ReadableRow(NamedTuple):
 #: number of closed steps, number of failed steps, models.
 _RUN_SUMMARY_COLUMNS = (
     "id name dag_slug dag_version created_at created_by updated_at completed_at canceled_at now "
-    "lists stages documents_available awaiting_since"
+    "lists stages cost_micros documents_available awaiting_since"
 )
 SQL = load(
     "runs/load",
@@ -66,6 +66,7 @@ SQL = load(
     load_stages=StageRun,
     load_steps=StepRun,
     run_brief=RunBriefRow,
+    count_runs="state runs is_minimum",
     runs_by_activity=_RUN_SUMMARY_COLUMNS,
     runs_by_start=_RUN_SUMMARY_COLUMNS,
     runs_with_text=_RUN_SUMMARY_COLUMNS,

@@ -30,7 +30,7 @@ select input, created_at, created_by
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
           from ((select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
-                        r.canceled_at, r.lists
+                        r.canceled_at, r.lists, r.usage
                    from (select r.*
                            from run r
                           where r.org_id = :org
@@ -45,7 +45,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                   limit %(most)s)
                  union all
                 (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
-                        r.canceled_at, r.lists
+                        r.canceled_at, r.lists, r.usage
                    from (select r.*
                            from run r
                           where r.org_id = :org
@@ -69,6 +69,32 @@ select :row_of_run, :documents_of_listed_run as documents_available,
   from :runs_asked_for
  order by r.id desc
  limit %(most)s;
+
+-- name: count_runs
+-- Return the number of runs in each state that people see, and whether there may be more. Of open,
+-- completed and canceled runs, only a limited number of the latest is read.
+select w.state, count(*) as runs, sum(count(*)) over () >= %(most)s as is_minimum
+  from (select r.*
+          from run r
+         where r.org_id = :org and r.completed_at is null and r.canceled_at is null
+         order by r.active_minute desc
+         limit %(most)s) r
+ cross join lateral :state_of_listed_run w
+ group by w.state
+ union all
+select 'completed', count(*), count(*) >= %(most)s
+  from (select
+          from run r
+         where r.org_id = :org and r.completed_at is not null
+         order by r.completed_at desc
+         limit %(most)s) r
+ union all
+select 'canceled', count(*), count(*) >= %(most)s
+  from (select
+          from run r
+         where r.org_id = :org and r.canceled_at is not null
+         order by r.canceled_at desc
+         limit %(most)s) r;
 
 -- name: runs_with_text
 -- Return runs whose id begins with a text or whose name contains the text. Documents are counted
@@ -138,6 +164,7 @@ select :row_of_run,
 -- columns are those of `runs_by_activity`.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, r.lists, g.stages,
+       (r.usage ->> 'cost_micros')::bigint as cost_micros,
        null::bigint as documents_available, r.awaiting_since
   from (select r.*
           from run r

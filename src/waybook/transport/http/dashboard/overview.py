@@ -10,12 +10,20 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.agent_names import find_agents
-from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_away_summary, read_overview
+from waybook.app.queries.forecast import steps_forecast
+from waybook.app.queries.overview import (
+    MAX_ENTRIES,
+    Hour,
+    LastLook,
+    read_away_summary,
+    read_overview,
+)
 from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.search import (
@@ -31,7 +39,7 @@ from waybook.app.queries.work_list import (
     PlanFilter,
     PlanSummary,
     RunFilter,
-    list_runs,
+    list_and_count_runs,
     plan_summaries,
 )
 from waybook.app.request.caller import Answer
@@ -50,6 +58,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
+from waybook.transport.http.html.charts import Column, columns
 from waybook.transport.http.html.layout import safe_return_path
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
@@ -80,6 +89,7 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
         "overview",
         status=error_status(refused) if refused else 200,
         overview=overview,
+        throughput=_throughput,
         only_trouble=only_trouble,
         since_look=since_look,
         away=await read_away_summary(ctx, since_look) if since_look else None,
@@ -92,6 +102,15 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
     since, looked_at = (int(at.timestamp()) if at else 0 for at in (since_look, overview.now))
     write_cookie(page.request, reply, COOKIE, f"{since}.{looked_at}", _COOKIE_SECONDS)
     return reply
+
+
+def _throughput(hours: Sequence[Hour]) -> Markup:
+    shown = [
+        Column(f"{hour.start:%H:%M}", (("skip", hour.done), ("fail", hour.failed)), text)
+        for hour in hours
+        for text in [f"{hour.start:%H:%M}: {hour.done:,} done, {hour.failed:,} failed"]
+    ]
+    return columns(shown, "Steps and jobs done and failed in each hour", height=112)
 
 
 async def rescue(page: PageRequest) -> Response:
@@ -171,6 +190,7 @@ async def plan_list(page: PageRequest) -> Response:
             creator=ctx.caller.user if mine else None,
             before=before,
         ),
+        history=True,
     )
     counts: dict[str, int] = {OPEN: results.open, ALL: results.total}
     # The chosen state is listed even if no plan is in this state.
@@ -188,6 +208,9 @@ async def plan_list(page: PageRequest) -> Response:
         results=results,
         counts=texts,
         **page.list_links("before", results.last.id if results.last else None),
+        left=lambda plan: steps_forecast(
+            plan.progress.total - plan.progress.done - plan.progress.failed, results.history
+        ),
         resume=lambda plan_id: RESUME_PLAN.format(planId=plan_id).strip(),
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
@@ -213,11 +236,20 @@ async def run_list(page: PageRequest) -> Response:
         before=page.query("before"),
         order=ListOrder.CREATION,
     )
-    runs, has_more = await list_runs(await page.context(), filters)
+    runs, has_more, rows = await list_and_count_runs(await page.context(), filters)
+    counts = {shown(row.state): row.runs for row in rows}
+    minimums = {shown(row.state) for row in rows if row.is_minimum}
+    states = {
+        name: [s for s in counts if name in {ALL, s} or (name == OPEN and s not in ENDED)]
+        for name in (ALL, *_RUN_STATES)
+    }
     return await page.render(
         "runs",
         runs=runs,
-        states=dict.fromkeys((ALL, *_RUN_STATES)),
+        states={
+            name: f"{sum(counts[s] for s in of):,}" + "+" * (not minimums.isdisjoint(of))
+            for name, of in states.items()
+        },
         url_with=page.url_with,
         filters=filters,
         **page.list_links("before", runs[-1].id if has_more else None),

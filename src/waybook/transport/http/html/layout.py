@@ -32,6 +32,7 @@ from waybook.app.queries.comments import subject_path, written_by
 from waybook.app.queries.runs.run_work import state_of_job
 from waybook.core.actions import ACTIONS, action, offered
 from waybook.core.durations import format_age, format_duration
+from waybook.core.forecasts import rough_duration
 from waybook.core.hidden_characters import escape_hidden_in_html
 from waybook.core.shown import shown, tone_of, word_of
 from waybook.core.usage import format_cost
@@ -242,6 +243,7 @@ _TEMPLATE_HELPERS: Final = (
     format_age,
     format_duration,
     format_cost,
+    rough_duration,
     fragment,
     end_fragment,
     version_slot,
