@@ -20,20 +20,19 @@ from waybook.core.shown import Shown
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import rfc3339
 from waybook.store import agents, audit
-from waybook.store.agents import AgentKey as StoredKey
-from waybook.store.agents import AgentRow, NameRow
+from waybook.store.agents import AgentKey, AgentRow, NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Row, is_uuid
 from waybook.store.work import WorkerRow, workers_statement
 
-__all__ = ["AgentRow", "Row"]
+__all__ = ["AgentKey", "AgentRow", "NameRow", "Row"]
 
-RowName: TypeAlias = NameRow
-Names: TypeAlias = Mapping[str, RowName]
+Names: TypeAlias = Mapping[str, NameRow]
 _ITEM_FIELDS: Final = ("stepId", "jobId")
 _NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
 _MAX_NAMED_CHANGES: Final = 30
 MAX_SUBJECTS: Final = 10
+PAGE_SIZE: Final = 50
 _MAX_SEARCHED_RUNS: Final = 500
 
 
@@ -45,7 +44,7 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
     return agents.read_names(rows)
 
 
-async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
+async def find_subjects(ctx: RequestContext, text: str) -> list[NameRow]:
     """Return the newest plans and runs whose name contains a text."""
     if is_uuid(text) or is_id(normalize_id(text)):
         return []
@@ -54,11 +53,11 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
         plans_statement(wanted, MAX_SUBJECTS),
         agents.SQL["runs_named"](text=text, newest=_MAX_SEARCHED_RUNS, most=MAX_SUBJECTS),
     )
-    named = (RowName(kind="plan", id=p.id, name=p.name, number=None, work_id=None) for p in plans)
+    named = (NameRow(kind="plan", id=p.id, name=p.name, number=None, work_id=None) for p in plans)
     return [*named, *runs]
 
 
-def item_of(entry: SealedEntry, names: Names) -> RowName | None:
+def item_of(entry: SealedEntry, names: Names) -> NameRow | None:
     details = entry_details(entry)
     for field in _ITEM_FIELDS:
         named = details.get(field)
@@ -76,10 +75,6 @@ def _ids_in(entry: SealedEntry) -> Iterator[str]:
             return
         if change.entity in _NAMED_ENTITIES:
             yield change.id
-
-
-AgentKey: TypeAlias = StoredKey
-PAGE_SIZE = 50
 
 
 class AgentActivity(NamedTuple):

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from waybook.app.queries.agents import (
+    NameRow,
     Names,
-    RowName,
     find_names,
     find_subjects,
     item_of,
@@ -50,7 +50,7 @@ FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "u
 
 async def audit_page(page: PageRequest) -> Response:
     ctx = await page.context()
-    names, matches = dict[str, RowName](), list[RowName]()
+    names, matches = dict[str, NameRow](), list[NameRow]()
     entries, cursor, error = list[AuditEntry](), None, None
     try:
         filter_ = _filter(page)
