@@ -55,12 +55,12 @@ update work_cap set ended_at = %(now)s where org_id = :org and id = %(id)s;
 
 -- name: pause_cap
 update work_cap
-   set paused_at = coalesce(paused_at, app_now())
+   set paused_at = coalesce(paused_at, %(now)s)
  where org_id = :org and id = %(id)s;
 
 -- name: settle_cap
 update work_cap
-   set used = %(used)s, day = (app_now() at time zone 'UTC')::date
+   set used = %(used)s, day = (app_statement_time() at time zone 'UTC')::date
  where org_id = :org and id = %(id)s;
 
 -- name: count_open
@@ -82,7 +82,7 @@ delete from work_reservation
  where org_id = :org
    and id in (select r.id
                 from work_reservation r
-               where r.org_id = :org and r.expires_at < app_now() - interval '7 days'
+               where r.org_id = :org and r.expires_at < app_statement_time() - interval '7 days'
                order by r.expires_at
                limit 100);
 
@@ -93,12 +93,12 @@ select r.plan_id, r.run_id, r.agent, r.settled_at
    for update;
 
 -- name: settle_reservation
-update work_reservation set settled_at = app_now() where org_id = :org and id = %(id)s;
+update work_reservation set settled_at = app_statement_time() where org_id = :org and id = %(id)s;
 
 -- name: renew_reservation
 update work_reservation
-   set expires_at = app_now() + make_interval(secs => lease)
- where org_id = :org and id = %(id)s and settled_at is null and expires_at > app_now()
+   set expires_at = app_statement_time() + make_interval(secs => lease)
+ where org_id = :org and id = %(id)s and settled_at is null and expires_at > app_statement_time()
 returning id::text;
 
 -- name: report

@@ -138,7 +138,7 @@ async def reserve_work(ctx: RequestContext, args: _ReserveWork) -> ToolReply:
         cap, event = ruling.cap, None
         statements = list[Statement]()
         if cap is not None and ruling.verdict is Verdict.PAUSED:
-            statements.append(SQL["pause_cap"](id=cap.id))
+            statements.append(SQL["pause_cap"](id=cap.id, now=opened.now))
             event = work_event(opened.now) if cap.paused_at is None else None
         body = _refused(ruling, opened.now, ctx.services.base_url)
         return Proposal(Written(statements, event=event), body)
