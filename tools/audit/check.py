@@ -27,7 +27,6 @@ ACCEPTED = {
     "B704: src/waybook/transport/http/dashboard/plans/plan_page.py": "SVG from our own renderer",
     "B704: src/waybook/transport/http/dashboard/texts.py": "sanitized on the line before",
     "B704: src/waybook/app/queries/plans/plan_snapshot.py": "our SVG, sanitized text, JSON",
-    "B704: src/waybook/transport/http/dashboard/overview.py": "only the text of the HTML is used",
     "B704: src/waybook/transport/http/dashboard/runs/run_page.py": "SVG from our own renderer",
     "B704: src/waybook/transport/http/dashboard/work_actions.py": "SVG from our own renderer",
     "Basic Auth Credentials: src/waybook/redaction.py": "an invented example",
