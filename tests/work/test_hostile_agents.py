@@ -122,8 +122,11 @@ answer("did it")
 
 
 def is_alive(file: Path) -> bool:
-    """Return whether the process exists whose id is in the file."""
-    return file.exists() and Path("/proc", file.read_text()).exists()
+    """Return whether the process runs whose id is in the file. A killed one may wait for init."""
+    if not file.exists():
+        return False
+    stat = Path("/proc", file.read_text(), "stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.parametrize("name", AGENTS)
