@@ -67,6 +67,27 @@ async def test_retry_form_on_a_step_page_retries_only_the_jobs_of_the_step(
     assert "The quota is used up." in main_text(await browser.get(step_path(run, second)))
 
 
+async def test_selected_jobs_are_retried_and_other_failed_jobs_are_not(
+    browser: Browser, agent: AgentClient
+) -> None:
+    steps = [make_recipe_step(name, "all_to_one") for name in ("a", "b~c", "d")]
+    await agent.call("add_dag", definition=make_definition("three", make_stage("work", *steps)))
+    run = await agent.run("three")
+    jobs = [await agent.job(run, another=True) for _ in steps]
+    for job in jobs:
+        await fail(agent, job, "The source is gone.")
+    address = f"/runs/{run['runId']}/jobs"
+    boxes = re.findall(r'name="work" value="(job:[^"]+)"', (await browser.get(address)).text)
+    assert len(boxes) == 3
+    chosen = [box for box in boxes if not box.endswith("/d")]
+    sent = await browser.post("/rescue", data=form(key="k", back=address) | {"work": chosen})
+    assert sent.headers["location"] == f"{address}?done=retry"
+    shown = (await browser.get(sent.headers["location"])).text
+    left = re.findall(r'name="work" value="(job:[^"]+)"', shown)
+    assert left == [box for box in boxes if box.endswith("/d")]
+    assert "The failed jobs can be claimed again." in shown
+
+
 async def test_job_page_lists_attempts_with_errors_holders_and_cost(
     world: OrgEnv, browser: Browser, agent: AgentClient
 ) -> None:

@@ -59,7 +59,7 @@ from waybook.transport.http.dashboard.page import (
 from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
 from waybook.transport.http.html.charts import Column, columns
-from waybook.transport.http.html.layout import safe_return_path
+from waybook.transport.http.html.layout import from_segment, safe_return_path
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
@@ -116,7 +116,8 @@ def _throughput(hours: Sequence[Hour]) -> Markup:
 async def rescue(page: PageRequest) -> Response:
     """Handle the retry buttons: let agents claim failed or stalled work again.
 
-    Each field `work` names a stage, as `run:ID:STAGE`, or steps, as `plan:ID:REVISION:STEP,STEP`.
+    Each field `work` names a stage, as `run:ID:STAGE`, a step of a run, as `job:ID:STAGE/STEP` with
+    the escapes of addresses, or steps of a plan, as `plan:ID:REVISION:STEP,STEP`.
     Instead of steps, it may name an action, which is done for all steps that offer it; without a
     stage, all stages of a run are meant.
     """
@@ -146,6 +147,11 @@ async def _retries(
         key = f"{form.text('key')[:64]}:{work_id}"
         keyed = {slug: f"{key}:{slug}"[:200] for slug in stages}
         return [act.call(work_id, stageSlug=s, idempotencyKey=k) for s, k in keyed.items()]
+    if kind == "job":
+        stage, _, step = map(from_segment, rest.partition("/"))
+        key = f"{form.text('key')[:64]}:{work_id}:{rest}"[:200]
+        call = action(Kind.JOB, "retry").call
+        return [call(work_id, stageSlug=stage, stepKey=step, idempotencyKey=key)]
     revision, _, rest = rest.partition(":")
     steps, name = rest.split(","), rest if rest == "reassign" else "retry"
     if rest == name:
