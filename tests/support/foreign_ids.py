@@ -33,6 +33,7 @@ MODIFICATIONS: list[Body] = [
     {"set_dependencies": {"stepId": "", "dependsOn": []}},
     {"set_conditions": {"stepId": "", "branchingConditions": []}},
     {"set_title": {"stepId": ""}},
+    {"set_touches": {"stepId": "", "touches": []}},
 ]
 
 

@@ -30,7 +30,11 @@ async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
     delivered = await ned.call(
         "store_research_output", **await valid_call(ned, "store_research_output")
     )
+    paused = {**await valid_call(ned, "reserve_work"), "maximum": {"costUsd": 2}}
+    reserved = await ned.call("reserve_work", planId=other["planId"], agent="codex")
     return {
+        "cap": (await ned.call("reserve_work", **paused))["cap"]["capId"],
+        "reservation": reserved["reservationId"],
         "plan": world.other_org_plan["planId"],
         "step under review": reviewed["stepId"],
         "review": review["reviewId"],

@@ -264,12 +264,16 @@ async def _report(agent: AgentClient) -> Body:
         "until": "2100-01-01T14:00:00Z",
         "reason": "none",
         "planId": taken["planId"],
-        "runId": taken["planId"],
         "stepId": taken["stepId"],
-        "jobId": taken["stepId"],
         "lines": ["reading"],
         "reservationId": reserved["reservationId"],
     }
+
+
+async def _report_on_job(agent: AgentClient) -> Body:
+    job = await agent.job(await agent.run())
+    named = {"sessionId": "worker-1", "agent": "codex", "state": "working"}
+    return {**named, "runId": job["runId"], "jobId": job["jobId"]}
 
 
 PREPARE: dict[str, Prepare] = {
@@ -334,6 +338,8 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
     ("reserve_work", "runId"): _reserve_of_run,
     ("decide_cap", "end"): _end_work,
     ("give_back", "jobId"): _give_job_back,
+    ("report_worker", "runId"): _report_on_job,
+    ("report_worker", "jobId"): _report_on_job,
     ("draw_map", "dagSlug"): run_calls.drawn_dag,
 }
 

@@ -19,7 +19,12 @@ from waybook.app.request.locks.locking import (
     update,
 )
 from waybook.app.request.reply import next_call, next_job_call
-from waybook.app.request.request_context import RequestContext, ToolReply, uuid_or_nil
+from waybook.app.request.request_context import (
+    RequestContext,
+    ToolReply,
+    not_found,
+    uuid_or_nil,
+)
 from waybook.app.request.tool import WORK, Tool
 from waybook.core.decision_context import Scope
 from waybook.core.events import WORK as WORK_EVENT
@@ -30,6 +35,7 @@ from waybook.plan.give_back import give_back as decide_step
 from waybook.plan.model import StepId
 from waybook.redaction import redact
 from waybook.run.failure import give_back as decide_job
+from waybook.store.agents import names_statement
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.runs import jobs
 from waybook.store.work import SQL
@@ -163,6 +169,10 @@ class _ReportWorker(arg.WorkerArguments):
     lines: arg.ListOf[arg.Text] | None = arg.optional("last output")
     reservation_id: arg.Id | None = arg.optional("to renew")
 
+    def named(self) -> dict[str, str]:
+        ids = {"plan": self.plan_id, "run": self.run_id, "step": self.step_id, "job": self.job_id}
+        return {kind: row_id for kind, row_id in ids.items() if row_id is not None}
+
 
 def last_output(lines: list[str]) -> str | None:
     """Return the end of an output within the limits, without secrets and control characters."""
@@ -205,10 +215,16 @@ async def report_worker(ctx: RequestContext, args: _ReportWorker) -> ToolReply:
         ]
     if args.reservation_id is not None:
         statements.append(SQL["renew_reservation"](id=uuid_or_nil(args.reservation_id)))
-    opened = OpenTransaction(ctx, *statements)
+    opened = OpenTransaction(ctx, names_statement(args.named().values()), *statements)
 
     async def decide() -> Proposal[Written]:
-        written, renewed = opened.results, None
+        named, *written = opened.results
+        renewed = None
+        found = {(row.kind, row.id) for row in named}
+        if unknown := [
+            kind for kind, row_id in args.named().items() if (kind, row_id) not in found
+        ]:
+            raise not_found(unknown[0])
         if args.reservation_id is not None:
             renewed = "open" if written[-1] else "over"
         expires = first_value(written[0]) if args.state != "ended" else None
