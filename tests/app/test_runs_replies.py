@@ -325,6 +325,7 @@ async def test_get_run_progress_without_detail_returns_only_the_expected_fields(
         "dagProgress": {"completedStages": 0, "totalStages": 3},
         "stages": [{**scope, "documentsExpected": 1}, *others],
         "status": "in_progress",
+        "state": "Running",
         "progress": {"percent": 0, "done": 0, "total": 4},
         "next": {**next_job, "why": "Claim a job of this run."},
     }
