@@ -296,3 +296,27 @@ async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
     assert "While you were away" not in (await browser.get("/")).text
     world.clock.advance(hours=2)
     assert "While you were away" not in (await browser.get("/")).text
+
+
+async def test_recent_work_and_expected_time_are_shown_on_pages(
+    browser: Browser, world: OrgEnv
+) -> None:
+    agent = world.agent
+    plans = [await agent.plan(1, name=f"Short {n}") for n in range(5)]
+    for plan in (*plans, long := await agent.plan(3, name="Long")):
+        taken = await agent.take(plan)
+        world.clock.advance(minutes=10)
+        await agent.submit(taken, usage={"inputTokens": 9, "costUsd": 0.25})
+    await fail_step(agent, await agent.take(await agent.plan(1)), "The source is gone.")
+    await agent.acting_as("ben").take(long)
+    page = (await browser.get("/")).text
+    assert "Done in 24 hours 6 steps and jobs" in visible_text(page)
+    assert "Cost in 24 hours $1.50" in visible_text(page)
+    hours = re.findall(r"(\d\d):00: (\d+) done, (\d+) failed", page)
+    assert len({hour for hour, *_ in hours}) == 24
+    counts = dict.fromkeys(hours)
+    assert sum(int(done) for _, done, _ in counts) == 6
+    assert sum(int(failed) for *_, failed in counts) == 1
+    assert "ben" in section(page, "at-work")
+    listed = visible_text((await browser.get("/plans")).text)
+    assert re.search(r"Long 1 of 3 .* 20 min \$0\.25", listed), listed

@@ -50,7 +50,7 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
 
 
 async def test_run_list_filtered_by_state_contains_only_runs_in_the_state(
-    agent: AgentClient,
+    browser: Browser, agent: AgentClient
 ) -> None:
     await make_worked_run(agent, "waits")
     failing = await agent.run(name="fails")
@@ -65,6 +65,9 @@ async def test_run_list_filtered_by_state_contains_only_runs_in_the_state(
     for state in {run.shown for run in every}:
         runs, _ = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
         assert [item.id for item in runs] == [r.id for r in every if r.shown == state]
+    tabs = "All 3 Open 3 Running 1 Needs you 1 Done 0 Failed 1 Canceled 0"
+    shown = (await browser.get("/runs")).text
+    assert visible_text(shown[shown.index('<nav class="tabs') :]).startswith(tabs)
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(

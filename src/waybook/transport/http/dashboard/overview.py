@@ -246,7 +246,11 @@ async def run_list(page: PageRequest) -> Response:
     counts = {shown(row.state): row.runs for row in rows}
     minimums = {shown(row.state) for row in rows if row.is_minimum}
     states = {
-        name: [s for s in counts if name in {ALL, s} or (name == OPEN and s not in ENDED)]
+        name: [
+            s
+            for s in counts
+            if name in {ALL, s} or (name == OPEN and s not in {Shown.DONE, Shown.CANCELED})
+        ]
         for name in (ALL, *_RUN_STATES)
     }
     return await page.render(
