@@ -82,7 +82,7 @@ async def test_large_maps_in_replies_and_pages_are_drawn_by_layout_worker(
     await agent.call("draw_map", planId=plan["planId"])
     async with make_browser(agent) as browser:
         for page in (
-            f"/runs/{run['runId']}",
+            f"/runs/{run['runId']}?view=map",
             f"/runs/{run['runId']}/export.svg",
             "/dags/dialectic",
             f"/plans/{plan['planId']}",
