@@ -1,6 +1,6 @@
 """Draw the output of `waybook work` on a plan of six steps: docs/pictures/work.svg.
 
-Scripts stand in for the agents; everything else is the real command, on a temporary database.
+Scripts replace the agents; everything else is the real command, on a temporary database.
 """
 
 import io
