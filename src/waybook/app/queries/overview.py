@@ -265,7 +265,7 @@ async def read_overview(
 def _last_hours(rows: Sequence[Row], now: datetime) -> list[Hour]:
     """Return the last 24 hours by the clock, also those without work."""
     last = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    counts = {hour: numbers for hour, *numbers in rows}
+    counts = {row.hour: (row.done, row.failed, row.cost_micros) for row in rows}
     starts = (last - timedelta(hours=number) for number in reversed(range(_HOURS)))
     return [Hour(start, *counts.get(f"{start:%Y-%m-%dT%H}", ())) for start in starts]
 
