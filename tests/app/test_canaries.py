@@ -32,12 +32,16 @@ NOT_STORED = {
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
+    ("report_worker", "host"),
+    ("report_worker", "lines"),
+    ("reserve_work", "agent"),
     ("submit_step_result", "stepExecutionReport"),
 }
 #: For each argument, the reply fields that may contain its text. `svg` is a drawing with titles.
 #: `prompt` is either the prompt of a job, into which submitted texts are inserted, or the prompt of
 #: `extract_data`, which contains the text to extract data from.
 PLACES = {
+    "agent": {"agent"},
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
     "input": {"content", "prompt"},
@@ -56,6 +60,7 @@ PLACES = {
     "tags": {"tags"},
     "text": {"text"},
     "title": {"title", "name", "about", "prompt", "svg"},
+    "touches": {"touches"},
     "url": {"url"},
 }
 #: Reply fields that must not contain a submitted text, even in nested fields.

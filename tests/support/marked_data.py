@@ -98,12 +98,23 @@ class MarkedWriter:
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
-    branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
+    branch = {
+        "stepType": "search",
+        "instructions": ink.long(made, *BRANCH, "instructions"),
+        "touches": _touches(ink, made, *BRANCH),
+    }
     plan = await agent.call(
         made,
         name=ink.short(made, "name"),
         researchQuestion=ink.long(made, "researchQuestion"),
-        steps=[{**step, "instructions": ink.long(made, "steps", "instructions")} for _ in range(6)],
+        steps=[
+            {
+                **step,
+                "instructions": ink.long(made, "steps", "instructions"),
+                "touches": _touches(ink, made, "steps"),
+            }
+            for _ in range(6)
+        ],
         branchingConditions=[
             branch_condition(
                 1,
@@ -118,11 +129,36 @@ async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
     first = await agent.take(plan)
     await agent.submit(first, **_result(ink))
     await _research(agent, ink, plan)
+    await _worked(agent, ink, plan)
     await _changed(agent, ink, plan)
     await _reviewed(agent, ink, await agent.take(plan))
     for subject in (plan["planId"], *plan["stepIds"]):
         await agent.call("comment", subjectId=subject, text=ink.long("comment", "text"))
     return plan
+
+
+def _touches(ink: MarkedWriter, *leaf: str) -> list[str]:
+    return [ink.printable(*leaf, "touches", room=60)[:6]]
+
+
+async def _worked(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
+    """Let a worker reserve, report and give back work on the plan."""
+    named = {"planId": plan["planId"]}
+    await agent.call("reserve_work", **named, agent=ink.printable("reserve_work", "agent"))
+    report = {
+        "agent": ink.printable("report_worker", "agent"),
+        "host": ink.printable("report_worker", "host"),
+        "reason": ink.short("report_worker", "reason"),
+        "lines": [ink.short("report_worker", "lines")],
+    }
+    await agent.call("report_worker", **named, **report, state="parked", sessionId="worker")
+    taken = await agent.take(plan)
+    given = {
+        "reason": ink.short("give_back", "reason"),
+        "agent": ink.printable("give_back", "agent"),
+        "resumesAt": "2100-01-01T14:00:00Z",
+    }
+    await agent.call("give_back", stepId=taken["stepId"], **given)
 
 
 BRANCH = ("branchingConditions", "actionParams", "steps")
@@ -159,7 +195,11 @@ async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
     made = "modify_plan"
     inner = (made, "modifications")
     step = {"stepType": "search", "title": ink.short(*inner, "add_steps", "steps", "title")}
-    added = {**step, "instructions": ink.long(*inner, "add_steps", "steps", "instructions")}
+    added = {
+        **step,
+        "instructions": ink.long(*inner, "add_steps", "steps", "instructions"),
+        "touches": _touches(ink, *inner, "add_steps", "steps"),
+    }
     updated = {"instructions": ink.long(*inner, "update_step_instructions", "instructions")}
     failed = {"reason": ink.short(*inner, "fail_step", "reason")}
     titled = {"title": ink.short(*inner, "set_title", "title")}
@@ -171,6 +211,7 @@ async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
             {"add_steps": {"steps": [added]}},
             {"update_step_instructions": {"stepId": third, **updated}},
             {"set_title": {"stepId": third, **titled}},
+            {"set_touches": {"stepId": third, "touches": _touches(ink, *inner, "set_touches")}},
             {"fail_step": {"stepId": fourth, **failed}},
         ],
         modificationRationale=ink.short(made, "modificationRationale", room=1_900),
