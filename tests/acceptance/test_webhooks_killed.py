@@ -9,7 +9,7 @@ from fake_endpoint import fake_endpoint
 from org_env import Body, FakeClock, OrgEnv
 from preloaded_process import PreloadedProcess
 from waybook.app.operations.delivery import LEASE
-from waybook.notifications.message import DeliveryStatus
+from waybook.notifications.delivery import DeliveryStatus
 from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
 
 #: Script that completes a plan or delivers notifications, and stops at a given point. It prints
@@ -20,9 +20,9 @@ from datetime import datetime
 from uuid import UUID
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
-from waybook.integrations.factory import Webhook
+from waybook.integrations.webhooks import Webhook
 from waybook.integrations.config import WebhookSettings
-from waybook.notifications.message import (parse_secrets)
+from waybook.notifications.delivery import (parse_secrets)
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import ConnectionPool, Database, Transaction
 from waybook.app.request.request_context import RequestContext

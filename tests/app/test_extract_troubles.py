@@ -40,7 +40,7 @@ from postgres_servers import ServerDatabase
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.integrations.llm_client import ModelReply, ModelRequest
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
 from waybook.store.calls import CallLog
 
 

@@ -32,7 +32,7 @@ from waybook.app.operations.delivery import (
 from waybook.app.operations.diagnostics import CheckState, check_notifications
 from waybook.app.queries.usage import count_deliveries
 from waybook.background import count_all_orgs, delivery_loop
-from waybook.notifications.message import MAX_DELIVERY_TIME, DeliveryStatus
+from waybook.notifications.delivery import MAX_DELIVERY_TIME, DeliveryStatus
 from webhook_env import (
     PLENTY,
     SHORT,

@@ -10,7 +10,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
 from waybook.app.operations.sweeps import sweep_stalls
 from waybook.errors import NotFound
-from waybook.notifications.message import DeliveryStatus
+from waybook.notifications.delivery import DeliveryStatus
 from webhook_env import TAKEN, events, make_review, make_webhook_env, received_events, verified
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from waybook.accounts.model import PREFIX, hash_token, looks_like_token
 from waybook.core.org_codes import CODE_LENGTH, SECRET_LENGTH, org_in, with_org, without_org
-from waybook.notifications.message import looks_like_secret
+from waybook.notifications.delivery import looks_like_secret
 
 TOKENS = st.from_regex(f"{PREFIX}[A-Za-z0-9]{{40}}", fullmatch=True)
 OTHER_SECRETS = st.from_regex(f"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", fullmatch=True)

@@ -12,14 +12,8 @@ from fake_endpoint import answer, fake_endpoint
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
 from waybook.integrations.factory import open_model
-from waybook.integrations.llm_client import (
-    ANTHROPIC,
-    MAX_TOKENS,
-    OPENAI,
-    ModelRequest,
-    WireFormat,
-    extract_json,
-)
+from waybook.integrations.llm_client import ANTHROPIC, MAX_TOKENS, OPENAI
+from waybook.integrations.llm_messages import ModelRequest, WireFormat, extract_json
 from waybook.json_values import Json
 from waybook.settings import Settings
 

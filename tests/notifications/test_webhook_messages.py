@@ -18,7 +18,7 @@ from waybook.core.events import NotificationKind
 from waybook.core.hidden_characters import escape_hidden, hidden_by_field
 from waybook.errors import Misconfigured
 from waybook.json_values import Json
-from waybook.notifications.message import (
+from waybook.notifications.delivery import (
     MAX_BACKOFF,
     MAX_DELIVERY_TIME,
     DeliveryOutcome,
@@ -27,13 +27,10 @@ from waybook.notifications.message import (
     WebhookMessage,
     backoff,
     decide_retry,
-    encode_body,
-    load_templates,
     parse_secrets,
-    sample_payload,
     signature_headers,
-    template_file,
 )
+from waybook.notifications.message import encode_body, load_templates, sample_payload, template_file
 from waybook.plan.model import PlanStatus, StepStatus
 from waybook.plan.progress import NOTIFICATION_BY_STATUS, plan_notifications
 

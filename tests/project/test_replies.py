@@ -17,7 +17,7 @@ from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.app.tools.plans.skills import InstalledSkills
 from waybook.core.usage import Usage
-from waybook.integrations.llm_client import ModelReply, ModelRequest
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
 
 TICKED = re.compile(r"`(\w+)`")
 

@@ -19,8 +19,8 @@ from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.core.events import NotificationKind
 from waybook.integrations.config import WebhookSettings
-from waybook.integrations.factory import Webhook
-from waybook.notifications.message import parse_secrets
+from waybook.integrations.webhooks import Webhook
+from waybook.notifications.delivery import parse_secrets
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Row
 

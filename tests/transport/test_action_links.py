@@ -20,7 +20,7 @@ from waybook.app.queries.inbox import read_review
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import ReviewPolicy, Scope
-from waybook.notifications.message import ActionLinks
+from waybook.notifications.delivery import ActionLinks
 from webhook_env import KEY, TAKEN, WebhookEnv, make_review, make_webhook_env, verified
 
 HTML = {"accept": "text/html"}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from waybook.core.decision_context import Scope
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.message import ActionLinks, parse_secrets
+from waybook.notifications.delivery import ActionLinks, parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
 _MAX_TEMPLATE_BYTES = 65_536

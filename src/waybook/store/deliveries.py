@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.events import Notification
-from waybook.notifications.message import (
+from waybook.notifications.delivery import (
     MAX_DELIVERY_TIME,
     DeliveryOutcome,
     DeliveryStatus,

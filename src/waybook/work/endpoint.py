@@ -6,7 +6,8 @@ import os
 from weakref import WeakKeyDictionary
 
 from waybook.errors import EndpointFailed
-from waybook.integrations.llm_client import ModelClient, ModelRequest
+from waybook.integrations.llm_client import ModelClient
+from waybook.integrations.llm_messages import ModelRequest
 from waybook.work.adapters import Endpoint
 from waybook.work.results import parse_json
 from waybook.work.tasks import Limits, OutcomeKind, Round, Task, Usage

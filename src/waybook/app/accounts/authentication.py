@@ -38,7 +38,7 @@ from waybook.integrations.oidc_login import (
     check_times,
     identity_from_claims,
 )
-from waybook.notifications.message import looks_like_secret
+from waybook.notifications.delivery import looks_like_secret
 from waybook.store import links
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import SessionUser, TokenIdentity

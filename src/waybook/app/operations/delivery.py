@@ -13,7 +13,7 @@ from waybook.app.queries.usage import delivery_not_found, get_delivery
 from waybook.app.request.locks.locking import OpenTransaction, Written, store_notification
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
-from waybook.notifications.message import (
+from waybook.notifications.delivery import (
     LINKED_ACTIONS,
     MAX_DELIVERY_TIME,
     DeliveryOutcome,

@@ -12,8 +12,8 @@ from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.errors import WaybookError
-from waybook.integrations.llm_client import Model
-from waybook.notifications.message import ActionLinks, WebhookSender
+from waybook.integrations.llm_messages import Model
+from waybook.notifications.delivery import ActionLinks, WebhookSender
 from waybook.redaction import redact
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings

@@ -16,7 +16,7 @@ from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.message import DeliveryStatus
+from waybook.notifications.delivery import DeliveryStatus
 
 _STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),

@@ -24,7 +24,7 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
 from waybook.integrations.config import IssuerSettings, Proxies
-from waybook.notifications.message import ACTION_PATH
+from waybook.notifications.delivery import ACTION_PATH
 from waybook.transport.gateway import FAULT, request_state
 from waybook.transport.http.connection import expect_caller
 from waybook.transport.http.html.layout import (

@@ -18,7 +18,7 @@ from waybook.core.decision_context import Scope
 from waybook.core.json_check import check_json
 from waybook.core.usage import Usage
 from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, TooLarge, WaybookError
-from waybook.integrations.llm_client import Model, ModelReply, ModelRequest, extract_json
+from waybook.integrations.llm_messages import Model, ModelReply, ModelRequest, extract_json
 from waybook.json_values import Body, Json, format_time
 from waybook.plan.schema import Mismatch, check_schema, mismatches
 from waybook.research.extraction import (

@@ -13,7 +13,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.integrations.config import read_proxies
-from waybook.notifications.message import ACTION_PATH, FEEDBACK_ACTION
+from waybook.notifications.delivery import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard import (
     agents,
