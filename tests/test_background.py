@@ -11,7 +11,8 @@ import pytest
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook import background, loops
-from waybook.app.operations.diagnostics import CheckState, about_loops
+from waybook.app.operations.checks import CheckState
+from waybook.app.operations.diagnostics import about_loops
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import MAX_FAILURES_IN_A_ROW, Services
 from waybook.errors import Unavailable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.operations.diagnostics import CheckState, examined_owner
+from waybook.app.operations.checks import CheckState, examined_owner
 from waybook.app.registry import TOOLS
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.rate_limit import SharedTimes

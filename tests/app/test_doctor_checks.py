@@ -8,13 +8,8 @@ from psycopg import connect
 
 from org_env import OrgEnv
 from waybook.app.operations import diagnostics
-from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
-    check_machine,
-    check_server,
-    try_everything,
-)
+from waybook.app.operations.checks import CheckResult, CheckState
+from waybook.app.operations.diagnostics import check_machine, check_server, try_everything
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel

@@ -7,7 +7,8 @@ import pytest
 from fake_endpoint import fake_endpoint, never_respond
 from fake_issuer import FakeIssuer, fake_issuer, make_key, rsa_key
 from sign_in_env import server_settings
-from waybook.app.operations.diagnostics import CheckResult, CheckState, check_issuer_settings
+from waybook.app.operations.checks import CheckResult, CheckState
+from waybook.app.operations.diagnostics import check_issuer_settings
 from waybook.integrations import oidc_issuer
 from waybook.settings import Settings
 

@@ -8,12 +8,8 @@ import pytest
 from background_rounds import index_all
 from org_env import NOON, OrgEnv
 from postgres_servers import ServerDatabase
-from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
-    about_quarantine,
-    try_everything,
-)
+from waybook.app.operations.checks import CheckResult, CheckState
+from waybook.app.operations.diagnostics import about_quarantine, try_everything
 from waybook.app.operations.indexing import MAX_BREAKS
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext

@@ -50,10 +50,8 @@ def _without_model(took: Body) -> Body:
     ("usage", "said"),
     [
         ({"inputTokens": -1}, "usage.inputTokens: must be at least 0"),
-        ({"outputTokens": 10**9 + 1}, "usage.outputTokens: must be at most"),
         ({"outputTokens": 1.5}, "usage.outputTokens: must be a whole number"),
         ({"costUsd": -0.01}, "usage.costUsd: must be at least 0"),
-        ({"costUsd": 100_001}, "usage.costUsd: must be at most"),
         ({"tokens": 3}, "usage.tokens: unknown argument"),
         ({"model": 3}, "usage.model: must be a text"),
         ("cheap", "usage: must be an object"),

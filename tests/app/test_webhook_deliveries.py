@@ -22,6 +22,7 @@ from fake_endpoint import (
 )
 from org_env import FakeClock, OrgEnv, open_test_database
 from patience import PATIENCE_SECONDS
+from waybook.app.operations.checks import CheckState
 from waybook.app.operations.delivery import (
     LEASE,
     MAX_CONCURRENT,
@@ -29,7 +30,7 @@ from waybook.app.operations.delivery import (
     retry_delivery,
     send_test_notification,
 )
-from waybook.app.operations.diagnostics import CheckState, check_notifications
+from waybook.app.operations.diagnostics import check_notifications
 from waybook.app.queries.usage import count_deliveries
 from waybook.background import count_all_orgs, delivery_loop
 from waybook.notifications.delivery import MAX_DELIVERY_TIME, DeliveryStatus

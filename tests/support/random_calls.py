@@ -36,6 +36,9 @@ LANGUAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
     "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
+    "touches": ("src/**", "docs/*.md", "./a//b/", "db:staging"),
+    "resumesAt": ("2030-01-01T12:00:00Z", "2029-12-31T00:00:00+02:00"),
+    "until": ("2030-01-01T12:00:00Z", "2029-12-31T00:00:00+02:00"),
 }
 #: For each argument that takes an id, the fields of earlier replies that contain such ids.
 FIELDS = {
@@ -59,6 +62,12 @@ IDS = frozenset(
 #: For each action of a condition, the parameter that it requires. The schema says this only in a
 #: description.
 NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
+#: Tools that require exactly one of two arguments, which no schema says that all clients accept.
+ALTERNATIVES = {
+    "reserve_work": ("planId", "runId"),
+    "give_back": ("stepId", "jobId"),
+    "decide_cap": ("limit", "end"),
+}
 #: Arguments whose value is the position of a step.
 POSITIONS = frozenset(
     {"dependsOn", "targetStepOrder", "fromStepOrder", "afterStepOrder", "insertAfterOrder"}
@@ -101,7 +110,15 @@ class RandomCalls:
         self.made += 1
         tool = self.random.choice([*self.schemas])
         self.steps = self.random.randint(1, MAX_ITEMS)
-        return tool, self.object(self.schemas[tool], tool)
+        arguments = self.object(self.schemas[tool], tool)
+        if tool in ALTERNATIVES:
+            chosen, other = self.random.sample(ALTERNATIVES[tool], 2)
+            arguments.pop(other, None)
+            value = self.value(self.schemas[tool]["properties"][chosen], chosen, tool)
+            arguments[chosen] = True if chosen == "end" else value
+        if tool == "report_worker":
+            arguments["sessionId"] = f"worker-{self.made}"
+        return tool, arguments
 
     def object(self, schema: Schema, tool: str) -> dict[str, Any]:
         required = schema.get("required", [])

@@ -6,13 +6,12 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from platform import python_version
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search_backend import rank_records, search_backend
@@ -29,45 +28,11 @@ from waybook.settings import Settings
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Row, first_column, new_uuid
 from waybook.store.maintenance import migrate
-from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, attempt
-from waybook.store.maintenance.owner import examine_owner
+from waybook.store.maintenance.migrate import attempt
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
-
-
-class CheckState(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class CheckResult(NamedTuple):
-    name: str
-    state: CheckState
-    message: str
-    remedy: str | None = None
-
-
-async def examined_owner(owner_dsn: str) -> CheckResult:
-    role = await asyncio.to_thread(examine_owner, owner_dsn)
-    if role.refusal is not None:
-        return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
-    if not role.is_exempt:
-        return CheckResult("owner", CheckState.OK, f"{role.name}, bound by row-level security")
-    kind = "is a superuser" if role.superuser else "has BYPASSRLS"
-    message = (
-        f"{role.name} {kind}, so row-level security does not apply to it; it switches to "
-        f"{MAINTENANCE_ROLE} to erase and retain"
-    )
-    todo = (
-        "let an ordinary role own the tables: see docs/how-to/use-your-own-postgresql.md"
-        if role.superuser
-        else f"as an administrator run: alter role {role.name} nobypassrls"
-    )
-    return CheckResult("owner", CheckState.WARN, message, todo)
-
 
 _MEGABYTE = 1_000_000
 LOW_DISK_BYTES = 1_000 * _MEGABYTE

@@ -114,13 +114,13 @@ def clamped(low: int, high: int) -> AfterValidator:
     return AfterValidator(lambda number: min(max(number, low), high))
 
 
-#: Position in a text, list or audit. A number that is too large for the database is lowered, but
-#: still lies after the last position.
-Offset = Annotated[int, Field(ge=0), clamped(0, 2**30)]
+#: Position in a text, list or audit. A negative number is the beginning; a number that is too large
+#: for the database is lowered, but still lies after the last position.
+Offset = Annotated[int, clamped(0, 2**30)]
 #: Attempt of a step or job. A number that is too large for the database is lowered to a number that
 #: no attempt has.
 Attempt = Annotated[int, clamped(0, 2**31 - 1)]
-Minutes = Annotated[float, Field(ge=0.01, le=43_200)]
+Minutes = Annotated[float, Field(ge=0.01, allow_inf_nan=False), clamped(0, 43_200)]
 
 
 def decode(value: object) -> object:

@@ -132,7 +132,7 @@ class ActionParams(arg.Nested):
         f"for repeat; default {_DEFAULT_REPEATS}"
     )
     on_exhausted: Literal["continue", "review", "fail"] | None = arg.optional(
-        "for repeat: what to do if still true after max"
+        "repeat: if still true after max"
     )
     reason: arg.Text | None = arg.optional("why")
 
@@ -175,12 +175,12 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * MINUTE))
 
 
-#: These limits keep the sums of tokens and of costs from overflowing.
+#: Higher values are lowered to these limits, so that sums of tokens and costs do not overflow.
 _MAX_TOKENS = 10**9
 _MAX_DOLLARS = 100_000
 
-_Tokens = Annotated[int, Field(ge=0, le=_MAX_TOKENS)]
-_Dollars = Annotated[float, Field(ge=0, le=_MAX_DOLLARS, allow_inf_nan=False)]
+_Tokens = Annotated[int, Field(ge=0), arg.clamped(0, _MAX_TOKENS)]
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False), arg.clamped(0, _MAX_DOLLARS)]
 
 
 class UsageFields(arg.Nested):

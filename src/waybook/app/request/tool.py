@@ -21,9 +21,8 @@ _PUBLISHED_KEYWORDS = frozenset(
         *("minProperties", "maxProperties"),
     }
 )
-#: Higher limits are not published, because models stay far below them, and programs that turn a
-#: schema into a grammar refuse a high `maxLength`.
-_MAX_PUBLISHED = {"maxLength": 200, "maximum": 10_000}
+#: Highest published `maxLength`; programs that turn a schema into a grammar refuse a higher one.
+_MAX_PUBLISHED_LENGTH = 500
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
@@ -39,12 +38,8 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
         for key, value in schema.items()
         if key in _PUBLISHED_KEYWORDS and value is not None
     }
-    for keyword, most in _MAX_PUBLISHED.items():
-        if small.get(keyword, 0) > most:
-            del small[keyword]
-    # Without an upper limit, a lower limit near 0 says only that a number is not negative.
-    if small.get("minimum", 1) < 1 and "maximum" not in small:
-        del small["minimum"]
+    if small.get("maxLength", 0) > _MAX_PUBLISHED_LENGTH:
+        del small["maxLength"]
     if "properties" in small:
         small["properties"] = {
             name: _small(inner, defs) for name, inner in small["properties"].items()

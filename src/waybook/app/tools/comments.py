@@ -51,7 +51,7 @@ _READERS: Final = {
 
 @Tool(
     title="Comment",
-    description="Answer comments of people or ask them.",
+    description="Answer or ask people.",
     reply={"openComments": "integer"},
     profiles=PLAN | RUNS,
     scopes=frozenset({Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW}),

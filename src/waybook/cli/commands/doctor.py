@@ -11,16 +11,14 @@ from rich.table import Column
 from rich.text import Text
 
 from waybook.accounts.model import LOCAL_ORG
+from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
 from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
     about_quarantine,
     check_issuer_settings,
     check_machine,
     check_notifications,
     check_server,
     check_webhooks,
-    examined_owner,
     try_everything,
 )
 from waybook.app.operations.settings_display import effective_settings, mask_setting_password

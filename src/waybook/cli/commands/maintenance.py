@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.operations.diagnostics import CheckState, examined_owner
+from waybook.app.operations.checks import CheckState, examined_owner
 from waybook.app.operations.erasure import Erased, erase_org, erase_user, retain
 from waybook.app.operations.private_file import Manifest, back_up, restore_backup, verify_backup
 from waybook.application import (

@@ -55,7 +55,7 @@ class CreateResearchPlan(arg.MutatingArguments):
         min_length=1, max_length=MAX_STEPS, description="in order"
     )
     sequential: bool = arg.optional(
-        "each step needs all results before it; otherwise agents work in parallel",
+        "each step needs all results before it; default: in parallel",
         default=False,
     )
     branching_conditions: arg.ListOf[ConditionArgument] | None = arg.optional(
@@ -195,7 +195,7 @@ class _StepChange(arg.Nested):
 
 class AddSteps(arg.Nested):
     steps: AddedSteps = Field(description="in order")
-    insert_after_order: arg.Offset | None = arg.optional("0: first; default: last")
+    insert_after_order: arg.Offset | None = arg.optional("0: first; default: last", ge=0)
 
     def change(self) -> modify.Modification:
         steps = tuple(step.new_step() for step in self.steps)

@@ -47,7 +47,7 @@ class _ListSkills(ReadArguments):
 
 @Tool(
     title="List skills",
-    description="List the skills (instructions for a kind of work) of this server, or read one.",
+    description="List the skills (instructions for a kind of work), or read one.",
     reply={"skills": "array"},
     reads_only=True,
 )
@@ -105,7 +105,7 @@ def _view(skill: Skill, share: int | None = None) -> Body:
 
 class _StartSkill(MutatingArguments):
     name: Id = Field(description="from list_skills")
-    session_id: Key = Field(description="one per conversation; links your next plan to the skill")
+    session_id: Key = Field(description="one per conversation; links your next plan")
 
 
 @Tool(
@@ -156,7 +156,7 @@ class _CompleteSkill(MutatingArguments):
 
 @Tool(
     title="Complete a skill",
-    description="Report that the work of a skill is done.",
+    description="Report that a skill is done.",
     reply={"status": "string"},
 )
 async def complete_skill(ctx: RequestContext, args: _CompleteSkill) -> ToolReply:

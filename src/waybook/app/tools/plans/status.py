@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import cast
+from typing import Annotated, cast
 
 import orjson
 
@@ -14,7 +14,14 @@ from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_de
 from waybook.app.queries.work_list import ListOrder, PlanFilter, plan_summaries
 from waybook.app.queries.workers import worker_views
 from waybook.app.request import reply as replies
-from waybook.app.request.arguments import DetailField, Id, PlanIdField, ReadArguments, optional
+from waybook.app.request.arguments import (
+    DetailField,
+    Id,
+    PlanIdField,
+    ReadArguments,
+    clamped,
+    optional,
+)
 from waybook.app.request.caller import review_url
 from waybook.app.request.reply import RESULTS_BUDGET, next_call, step_view
 from waybook.app.request.request_context import RequestContext
@@ -206,7 +213,7 @@ def decode_beginning(text: str) -> str:
 
 
 class _ListActivePlans(ReadArguments):
-    limit: int = optional("default 20", default=20, ge=1, le=100)
+    limit: Annotated[int, clamped(1, 100)] = optional("default 20", default=20)
     cursor: Id | None = optional("nextCursor of the last reply")
 
 

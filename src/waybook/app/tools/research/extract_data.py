@@ -114,9 +114,7 @@ _MAX_TITLE_LENGTH = 200
 class ExtractData(arg.ReadArguments):
     text: str | None = arg.optional("text to read")
     artifact_id: arg.Id | None = arg.optional("artifact to read, if there is no text")
-    wanted: arg.SchemaJson = Field(
-        alias="schema", description="JSON Schema of the data, or what it is in words"
-    )
+    wanted: arg.SchemaJson = Field(alias="schema", description="JSON Schema, or the data in words")
     candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = arg.optional(
         "your JSON data, to validate it"
     )

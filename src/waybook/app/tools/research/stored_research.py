@@ -238,10 +238,10 @@ class SearchSources(arg.ReadArguments):
     plan_id: arg.PlanIdField | None = arg.optional("only of this plan")
     kinds: arg.ListOf[_Filter] | None = arg.optional("only of these kinds", max_length=20)
     tags: arg.ListOf[_Filter] | None = arg.optional("only with all these tags", max_length=20)
-    within_days: Annotated[float, Field(ge=0), arg.clamped(0, _MAX_DAYS)] | None = arg.optional(
+    within_days: Annotated[float, arg.clamped(0, _MAX_DAYS)] | None = arg.optional(
         "stored in the last days"
     )
-    limit: int = arg.optional("default 10", default=10, ge=1, le=50)
+    limit: Annotated[int, arg.clamped(1, 50)] = arg.optional("default 10", default=10)
     cursor: arg.Offset = arg.optional("nextCursor of the last reply", default=0)
 
 

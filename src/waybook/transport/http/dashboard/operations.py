@@ -23,9 +23,8 @@ from waybook.app.accounts.members import (
     list_members,
     revoke_token,
 )
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
     about_loops,
     about_quarantine,
     check_machine,
