@@ -197,9 +197,8 @@ select sum(g.input_tokens)::bigint as input_tokens, sum(g.output_tokens)::bigint
                          where u.org_id = :org and :usage_is_in_period) u
                  group by u.start, u.part
                 window of_part as (partition by u.part)) d) g
- group by g.start, least(g.place, %(places)s::integer),
-          case when g.place < %(places)s::integer then g.part else '' end
- order by g.start, 6
+ group by 5, 6, 7
+ order by 5, 6
  limit %(most)s;
 
 -- name: usage_by_agent
