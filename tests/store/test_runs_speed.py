@@ -62,6 +62,8 @@ insert into late_result (org_id, id, run_id, job_id, attempt, content, content_h
 select org_id, gen_random_uuid(), run_id, id, 1, 'x', 'x', now(), 'ann' from job where rank < 3;
 insert into usage (org_id, id, run_id, job_id, attempt, input_tokens, at, by)
 select org_id, gen_random_uuid(), run_id, id, 1, 10, now(), 'ann' from job where rank < 3;
+insert into comment (org_id, id, run_id, body, created_at, created_by, channel)
+select org_id, 'c' || row_number() over (), id, 'x', now(), 'ann', 'mcp' from run;
 analyze;
 """
 

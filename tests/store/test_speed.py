@@ -186,7 +186,7 @@ def unbounded_reads() -> dict[str, Statement]:
     look = overview.overview_statements(
         overview.LastLook(), most=10, wide=100, long=200, patience=3_600
     )
-    names = ("waiting for a person", "in trouble", "running", "finished", "totals")
+    names = ("waiting for a person", "in trouble", "running", "finished", "totals", "hours")
     page: dict[str, Value] = {
         "since": "-infinity",
         "at": "infinity",
