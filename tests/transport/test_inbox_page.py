@@ -306,7 +306,7 @@ async def test_page_of_bulk_decisions_shows_the_outcomes_again_after_reload(
         assert "Plan 0, step 1 : approved" in text
         assert "Plan 1, step 1 : not approved , already decided: pat skipped the step" in text
         assert "Unknown review: not approved , not found in this org" in text
-        assert '<a class="button" href="/plans">Back</a>' in shown.text
+        assert '<a class="b" href="/plans">Back</a>' in shown.text
     assert (await agent.status(reviews[2]["plan"]))["status"] == "awaiting_review"
 
 
