@@ -32,8 +32,8 @@ from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import Backend, builtin_embedder, cosine_similarity
+from waybook.research.fusion import MIN_SCORE, RankedPassage, fuse
 from waybook.research.query import parse_query
-from waybook.research.ranking import MIN_SCORE, RankedPassage, fuse
 from waybook.settings_reading import read_settings
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import new_uuid

@@ -36,7 +36,7 @@ from retrieval import EMBEDDER, Search, make_search
 from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import Backend
-from waybook.research.ranking import MIN_SCORE, Hit, fuse
+from waybook.research.fusion import MIN_SCORE, Hit, fuse
 from waybook.settings_reading import read_settings
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.database import Database

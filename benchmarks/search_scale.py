@@ -48,8 +48,8 @@ from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.research.embedding import Backend
+from waybook.research.fusion import Hit, RankedPassage, fuse
 from waybook.research.query import SearchQuery
-from waybook.research.ranking import Hit, RankedPassage, fuse
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import first_value, new_uuid

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.ranking import WEIGHTS, RankedPassage, fuse
+from waybook.research.fusion import WEIGHTS, RankedPassage, fuse
 
 measures = st.floats(0.01, 1)
 passages = st.lists(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from waybook.research.ranking import RankedPassage, VectorIndex, rank_exactly
+from waybook.research.fusion import RankedPassage
+from waybook.research.ranking import VectorIndex, rank_exactly
 
 MANY = 10_000
 

@@ -10,8 +10,8 @@ from postgres_servers import ServerDatabase
 from waybook.app.request.search_backend import PortableSearch, VectorCache
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import Backend, builtin_embedder
+from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
-from waybook.research.ranking import RankedPassage, fuse
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Rows, new_uuid

@@ -11,7 +11,7 @@ from store.test_queries import prepared
 from store.test_search import NOTES
 from waybook.app.request.search_backend import SearchBackend
 from waybook.research.embedding import Backend
-from waybook.research.ranking import fuse
+from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts

@@ -12,9 +12,9 @@ from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import Backend
+from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
 from waybook.research.query import parse_query
-from waybook.research.ranking import fuse
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import new_uuid
 from waybook.store.research import artifacts, embeddings, search

@@ -9,7 +9,7 @@ import pytest
 from auth_env import authenticated_app
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_client import make_browser, send
-from waybook.app.operations.audit_verification import verify_file
+from waybook.app.operations.file_verification import verify_file
 from waybook.app.operations.sharing import create_snapshot_link, read_shared_plan
 from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries, snapshot_file
 from waybook.app.request.request_context import RequestContext

@@ -25,9 +25,9 @@ from waybook.research.excerpts import (
     matching_sentence,
     parse_words,
 )
+from waybook.research.fusion import MIN_SCORE, WEIGHTS, Hit, MatchReason, fuse
 from waybook.research.passages import json_to_text
 from waybook.research.query import SearchQuery, Snippet, build_snippet, parse_query
-from waybook.research.ranking import MIN_SCORE, WEIGHTS, Hit, MatchReason, fuse
 from waybook.store import text_search
 from waybook.store.agents import NameRow, names_statement
 from waybook.store.driver.connection import Results

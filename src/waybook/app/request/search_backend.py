@@ -26,7 +26,7 @@ from waybook.research.embedding import (
     Vector,
     builtin_embedder,
 )
-from waybook.research.ranking import RankedPassage
+from waybook.research.fusion import RankedPassage
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Statement, first_column

@@ -219,7 +219,7 @@ def _verify_file(file: Path, seal: str | None) -> Outcome:
         raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes, too many to be verified")
-    verify = load("waybook.app.operations.audit_verification:verify_file")
+    verify = load("waybook.app.operations.file_verification:verify_file")
     try:
         verified = verify(file.read_bytes(), seal)
     except InvalidInput as error:

@@ -9,8 +9,8 @@ from uuid import UUID
 from waybook.json_values import Json
 from waybook.plan.research import ExistingResearch, ResearchSource
 from waybook.research.embedding import Backend, Vector
+from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
-from waybook.research.ranking import RankedPassage
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Row, Rows, Statement, first_column, load
 from waybook.store.research import embeddings

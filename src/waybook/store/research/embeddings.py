@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from waybook.research.embedding import DIMENSIONS, SCALE, Vector
-from waybook.research.ranking import RankedPassage
+from waybook.research.fusion import RankedPassage
 from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_value, load
 
 _KEY_BYTES = 20

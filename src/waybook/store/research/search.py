@@ -2,7 +2,7 @@
 
 Full-text search ranks passages by BM25, in which words that are rare in the org weigh more.
 Semantic search ranks passages by vector similarity: in the database with pgvector, or else in this
-process with `app.request.search_backend`. `research.ranking` merges the two ranked lists.
+process with `app.request.search_backend`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the number of passages, so
 PostgreSQL plans these queries again for each set of parameters.
@@ -15,8 +15,8 @@ from uuid import UUID
 
 from waybook.errors import Misconfigured
 from waybook.research.embedding import Backend, Vector
+from waybook.research.fusion import Hit, RankedPassage
 from waybook.research.query import SearchQuery, Term
-from waybook.research.ranking import Hit, RankedPassage
 from waybook.store.driver.queries import AsJson, Row, Statement, Value, load
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR
