@@ -49,10 +49,13 @@ def stored(terminal: Terminal) -> Stored:
         rationale = {"modificationRationale": ALL[:1_900]}
         await agent.call("modify_plan", planId=plan_id, modifications=[failed], **rationale)
         third = await agent.take(plan, **session)
-        title = "".join(character for character in SHORT if character.isprintable())
-        research = {"kind": "note", "title": title, "content": ALL, "planId": plan_id}
+        report = {"state": "parked", "reason": ALL[:900], "lines": [SHORT]}
+        printable = "".join(character for character in SHORT if character.isprintable())
+        named = {"agent": printable, "host": printable}
+        await agent.call("report_worker", planId=plan_id, sessionId="worker", **named, **report)
+        research = {"kind": "note", "title": printable, "content": ALL, "planId": plan_id}
         await agent.call("store_research", **research)
-        output_args = {"mediaType": "text/markdown", "title": title, "content": ALL}
+        output_args = {"mediaType": "text/markdown", "title": printable, "content": ALL}
         output = await agent.call("store_research_output", planId=plan_id, **output_args)
         review_args = {
             "attempt": third["attempt"],
@@ -97,6 +100,7 @@ COMMANDS = {
     "doctor": (),
     "org list": (),
     "user list": (),
+    "work start": ("--status",),
     "token list": (),
 }
 #: Commands whose `--json` takes the names of fields.
@@ -104,6 +108,8 @@ WITH_FIELDS = {
     *("plan list", "plan view", "run list", "run view"),
     *("agent list", "workflow list", "workflow view"),
 }
+#: Commands that have no `--json`, or that end only if it is absent.
+WITHOUT_JSON = {"plan watch", "work start"}
 #: Commands that show no stored text, except texts from their own arguments.
 OTHERS = {
     *("login", "logout", "completion"),
@@ -134,7 +140,7 @@ def test_command_output_contains_no_terminal_control_characters(
         assert not count_hidden(output).keys() & OBEYED, ascii(output)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "plan watch"])
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - WITHOUT_JSON))
 def test_json_output_of_command_escapes_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:

@@ -314,6 +314,15 @@ def test_agent_verbs_work_over_http(away: Away) -> None:
     assert "works on\tLook." in away.say("agent", "view", "s1")
 
 
+def test_work_verbs_work_over_http(away: Away) -> None:
+    assert "codex: " in away.say("work", "init")
+    plan_id = make_plan(away)
+    agent = f"cmd:{sys.executable} -c 'print(\"Found.\")'"
+    options = ["--agent", agent, "--isolation", "none"]
+    away.say("work", "start", plan_id, *options)
+    assert away.fields("plan", "view", plan_id)["status"] == "completed"
+
+
 def test_every_verb_of_every_noun_is_tried_over_http() -> None:
     source = Path(__file__).read_text("utf-8")
     tried = set(re.findall(r'(?:away\.(?:say|fields)\(|\[)"(\w+)", "(\w+)"', source))

@@ -13,6 +13,7 @@ import click
 from waybook.cli.access import Body, Server, open_server
 from waybook.cli.completion import completer
 from waybook.cli.options import database_options, yes_option
+from waybook.cli.output import print_line
 from waybook.cli.remote import find_remote, login_file
 from waybook.cli.terminal.errors import HintedError, ToolError
 from waybook.cli.terminal.rows import Column, print_list
@@ -141,7 +142,7 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
         connect=connect,
         folder=folder,
         state_folder=settings.data_dir.absolute() / "work",
-        say=click.echo,
+        say=print_line,
         isolation=options["isolation"] or ("step" if _is_repository(folder) else "none"),
         target=options["into"],
         check=find_adapter(f"cmd:sh -c {shlex.quote(check)}", adapters)[0] if check else None,
@@ -183,7 +184,7 @@ def _confirm(plan: Body, workers: int) -> None:
     """Ask before several workers do steps at the same time that may change the same files."""
     if not any(step["state"] == "blocked" or step.get("touches") for step in plan["steps"]):
         name = plan["name"]
-        click.echo(f"The steps of “{name}” have neither dependencies nor touches.", err=True)
+        print_line(f"The steps of “{name}” have neither dependencies nor touches.", err=True)
         click.confirm(f"Let {workers} workers do them at the same time?", abort=True, err=True)
 
 
@@ -232,4 +233,4 @@ def _print_status(server: Server) -> None:
     print_list(answer, "workers", columns, None, "No workers.")
     for row in answer["workers"]:
         for line in row.get("lines") or []:
-            click.echo(f"{row['session']}: {line}")
+            print_line(f"{row['session']}: {line}")
