@@ -101,6 +101,8 @@ async def test_mcp_client_creates_and_completes_a_plan(address: str, era: Era) -
 
 #: Tools that take exactly one of several arguments.
 AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
+#: The scope is checked first, and agents on this machine do not have it.
+NEEDS_REVIEW_SCOPE = {"decide_cap"}
 
 
 @BOTH_ERAS
@@ -111,6 +113,9 @@ async def test_error_for_unknown_argument_of_any_tool_names_the_argument(
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})
             error = error_of(result)
+            if name in NEEDS_REVIEW_SCOPE:
+                assert error["code"] == "FORBIDDEN", name
+                continue
             assert error["code"] == "INVALID_INPUT", name
             assert "noSuchArgument" in str(error["message"]) + str(error["details"]), name
             if not tool.input_schema.get("required") and name not in AMBIGUOUS_NAMES:

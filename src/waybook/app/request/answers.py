@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import orjson
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import is_blank
 from waybook.app.request.caller import MAX_REPLY_BYTES, Answer, Caller
-from waybook.app.request.tool import RUNS, Tool
+from waybook.app.request.tool import PLAN, RUNS, Tool
 from waybook.core.decision_context import Channel
 from waybook.core.hidden_characters import FLAG, hidden_by_field, may_contain_hidden
 from waybook.errors import (
@@ -32,6 +33,7 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 
+_UNPUBLISHED = cast("type", SkipJsonSchema)
 _MAX_NAMES_LISTED = 5
 #: Longer texts and lists are not repeated in a suggested call.
 _MAX_REPEATED_LENGTH = 200
@@ -72,6 +74,8 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 
 
 def _list_tool(tool: Tool) -> str:
+    if tool.profiles == PLAN | RUNS:
+        return "draw_map"
     return "list_dags" if tool.profiles == RUNS else "list_active_plans"
 
 
@@ -80,9 +84,15 @@ def _repeated(
 ) -> dict[str, object]:
     """Return the arguments of the suggested call: those given arguments that are short and correct.
 
+    Arguments that the published schema omits are for programs, and are not suggested.
+
     If no argument is left, return the missing required arguments with the value null.
     """
-    fields = {str(field.alias): field for field in tool.arguments.model_fields.values()}
+    fields = {
+        str(field.alias): field
+        for field in tool.arguments.model_fields.values()
+        if not any(isinstance(item, _UNPUBLISHED) for item in field.metadata)
+    }
     blamed = {*_blamed(error.details)}
     repeated = {
         name: value

@@ -1,6 +1,6 @@
 """comment: write a comment on a plan, step, run or job, or resolve comments."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -38,15 +38,6 @@ class _Comment(arg.MutatingArguments):
     resolve_ids: arg.ListOf[arg.Id] | None = arg.optional("settled comments")
     #: The published schema omits this argument, because people assign work to each other.
     assignee: SkipJsonSchema[arg.Name | None] = None
-
-
-#: Tools that read the subject of a comment, by their argument.
-_READERS: Final = {
-    "stepId": "get_step_context",
-    "jobId": "get_job_input",
-    "planId": "get_plan_status",
-    "runId": "get_run_progress",
-}
 
 
 @Tool(
@@ -92,9 +83,9 @@ async def comment(ctx: RequestContext, args: _Comment) -> ToolReply:
         named: Json = [{"user": person} for person in mentions(new.text, people)] or None
         body = non_empty(commentId=comment_id, mentions=named, resolved=[*resolved] or None)
         body["openComments"] = thread.open_count - len(resolved) + (comment_id is not None)
-        innermost = next(iter(ids))
-        follow = {innermost: ids[innermost]}
-        body["next"] = next_call(_READERS[innermost], "Go on with the work.", **follow)
+        work = "planId" if subject.plan_id else "runId"
+        # Every profile with this tool also has `draw_map`, but not the tools for steps or jobs.
+        body["next"] = next_call("draw_map", "See the work, and go on.", **{work: ids[work]})
         if comment_id is None:
             return Proposal(draft.decide(None), body)
         text = shorten(new.text, MAX_SUMMARY_LENGTH)
