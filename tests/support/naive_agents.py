@@ -234,6 +234,8 @@ class Crew:
         """Let one agent make a call; return whether it found that the work has ended."""
         self.world.clock.advance(seconds=5)
         place = self.random.randrange(AGENTS)
+        if self.agents[place].has_ended:
+            return True
         await self._act(self.agents[place])
         if self.agents[place].has_ended:
             return True
