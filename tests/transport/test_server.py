@@ -43,7 +43,7 @@ INCLUDING = "profiles that include it"
         ("", ""),
         (
             "start_run",
-            f" is not in the tool profile research of this server; {INCLUDING}: auto, runs, all",
+            f" is not in the tool profile research of this server; {INCLUDING}: auto, runs, work, all",
         ),
     ],
 )
