@@ -43,7 +43,10 @@ INCLUDING = "profiles that include it"
         ("", ""),
         (
             "start_run",
-            f" is not in the tool profile research of this server; {INCLUDING}: auto, runs, work, all",
+            (
+                " is not in the tool profile research of this server; "
+                f"{INCLUDING}: auto, runs, work, all"
+            ),
         ),
     ],
 )
