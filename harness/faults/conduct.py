@@ -25,7 +25,7 @@ from faults.rows import Rows, read_rows
 from faults.run_agents import RunAgent
 from faults.schedule import Kind, draw
 from faults.tenants import RECIPE, USERS, Tenant, inside, make_tenants
-from waybook.cli.commands.anchoring import verify_all
+from waybook.cli.operator.anchoring import verify_all
 from waybook.cli.runtime import AppSession
 
 DRAIN_SECONDS: Final = 120.0

@@ -116,7 +116,7 @@ async def test_review_is_assigned_until_the_assignment_is_resolved(agent: AgentC
     [
         {},
         {"text": "x" * 4_001},
-        {"text": "Please.", "assignee": "nobody"},
+        {"text": "Is this source reliable?", "assignee": "unknown-user"},
         {"text": "Done.", "resolveIds": ["222222222222"]},
         {"subjectId": "222222222222", "text": "Lost."},
     ],

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from cli.terminal import Terminal
 from waybook.app.registry import MODULES
 from waybook.cli.app import COMMANDS, app
-from waybook.cli.commands import maintenance
 from waybook.cli.lazy import load
 from waybook.cli.logs import JsonLineFormatter, _log_to
+from waybook.cli.operator import maintenance
 from waybook.core.hidden_characters import contains_hidden
 from waybook.settings import LoadedSettings, Settings
 

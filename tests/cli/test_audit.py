@@ -14,7 +14,7 @@ from embedded_postgres.data_directories import make_data_directory
 from project.repository import ROOT
 from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects
-from waybook.cli.commands.anchoring import ANCHOR_NAME
+from waybook.cli.operator.anchoring import ANCHOR_NAME
 from waybook.cli.runtime import AppSession
 from waybook.embedded_postgres.supervisor import Attachment, attach
 

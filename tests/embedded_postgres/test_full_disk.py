@@ -63,7 +63,7 @@ def test_first_start_on_small_disk_reports_the_free_bytes(small_disk: Path) -> N
     assert f"bytes are free at {small_disk}" in message
     assert [*small_disk.rglob("cluster*")] == []
     enlarge(small_disk)
-    assert "No open plans." in Terminal(small_disk).say("plans")
+    assert "There are no such plans." in Terminal(small_disk).say("plans")
 
 
 def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path) -> None:

@@ -43,7 +43,11 @@ async def make_days_work(agent: AgentClient) -> Body:
     plan = await agent.plan(4)
     # The audit keeps a shortened copy of the details of a long result.
     await agent.submit(await agent.take(plan), "The Nile. " * 500)
-    assigned = {"subjectId": plan["planId"], "text": "Please.", "assignee": agent.caller.user}
+    assigned = {
+        "subjectId": plan["planId"],
+        "text": "Is this source reliable?",
+        "assignee": agent.caller.user,
+    }
     comment = await agent.call("comment", **assigned)
     await agent.call("comment", subjectId=plan["planId"], resolveIds=[comment["commentId"]])
     await agent.take(plan)

@@ -18,7 +18,7 @@ from waybook.app.accounts.members import (
     add_user,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.serve import build_http_app
+from waybook.cli.operator.serve import build_http_app
 from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings, Settings
 from waybook.transport.http.server import listen, serve_in_background

@@ -22,7 +22,7 @@ from embedded_postgres.processes import process_state
 from run_place import run_directory
 from waybook.cli.app import main
 
-PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.commands.serve"]
+PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.operator.serve"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from fake_issuer import FakeIssuer, fake_issuer
 from org_env import OrgEnv, make_application
-from waybook.cli.commands.serve import build_http_app
+from waybook.cli.operator.serve import build_http_app
 from waybook.integrations.config import issuer_from_settings
 from waybook.integrations.oidc_issuer import Issuer
 from waybook.integrations.oidc_login import IssuerClient

@@ -42,12 +42,12 @@ async def test_refused_comment_is_shown_again_with_the_text(
     browser: Browser, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
-    typed = {"text": "Please look.", "assignee": "nobody"}
+    typed = {"text": "Is this source reliable?", "assignee": "unknown-user"}
     path = f"/comments/{plan['planId']}"
     answer = await send(browser, path, **typed, back="/inbox")
     assert answer.status_code == 400
-    assert "there is no user nobody in this org" in visible_text(answer.text)
-    assert "Please look.</textarea>" in answer.text
+    assert "there is no user unknown-user in this org" in visible_text(answer.text)
+    assert "Is this source reliable?</textarea>" in answer.text
     assert f'<details class="fold" id="comment-{plan["planId"]}" open>' in answer.text
 
 

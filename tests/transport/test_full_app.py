@@ -22,7 +22,7 @@ from run_place import run_directory
 from transport.messages import LEGACY
 from waybook.app.registry import TOOLS
 from waybook.bootstrap import start_application
-from waybook.cli.commands.serve import build_gateway
+from waybook.cli.operator.serve import build_gateway
 from waybook.core.decision_context import Channel
 from waybook.integrations.open_telemetry import OpenTelemetryTracer
 from waybook.settings import Settings

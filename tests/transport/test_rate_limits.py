@@ -21,7 +21,7 @@ from transport.messages import LEGACY, make_request, modern_headers
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
 from waybook.app.server_dispatcher import ServerDispatcher
-from waybook.cli.commands.serve import build_http_app
+from waybook.cli.operator.serve import build_http_app
 from waybook.core.decision_context import Channel
 from waybook.errors import Forbidden
 from waybook.settings import LoadedSettings, Settings

@@ -23,7 +23,7 @@ from waybook.app.tools.plans.edit import ModificationArgument
 from waybook.app.tools.research.stored_research import SourceArgument
 from waybook.app.tools.runs.jobs import DocumentArgument
 from waybook.cli.app import app
-from waybook.cli.commands.serve import command as serve
+from waybook.cli.operator.serve import command as serve
 from waybook.plan.model import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
 from waybook.transport.http.metrics import FAMILIES

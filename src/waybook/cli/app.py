@@ -18,7 +18,7 @@ IMPORTED_OBJECTS = 500_000
 
 COMMANDS: Final[Table] = {
     "demo": ("demo.command:command", "Run a 30-second live demo."),
-    "serve": ("commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
+    "serve": ("operator.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
     "mcp": ("commands.mcp:command", "Start an MCP server over stdio."),
     "plugin": ("commands.plugin:command", "Show how to install a client's plugin, or install it."),
     "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
@@ -43,18 +43,33 @@ COMMANDS: Final[Table] = {
     ),
     "template": ("commands.template:group", "Templates of plans: list, show, save, use."),
     "usage": ("commands.usage:command", "Show token usage and cost."),
-    "audit": ("commands.anchoring:group", "Read and verify the audit log, or view past states."),
+    "audit": (
+        "operator.anchoring:group",
+        "Read and verify the audit log, or view past states.",
+    ),
     "report": ("commands.snapshots:report_command", "Show the progress of a run snapshot."),
     "map": ("commands.snapshots:map_command", "Validate a workflow and show its jobs."),
-    "webhooks": ("commands.webhooks:group", "Webhook deliveries: list, test, retry."),
-    "org": ("commands.members:org_group", "Orgs: add, list, show, set, erase."),
-    "user": ("commands.members:user_group", "Users: add, list, scopes, disable, enable, erase."),
-    "token": ("commands.members:token_group", "API tokens: add, list, revoke."),
-    "retain": ("commands.maintenance:retain_command", "Delete data past its retention period."),
-    "backup": ("commands.maintenance:backup_command", "Back up all data to a file."),
-    "restore": ("commands.maintenance:restore_command", "Restore a backup into an empty database."),
-    "migrate": ("commands.maintenance:migrate_command", "Apply pending database migrations."),
-    "doctor": ("commands.doctor:command", "Check the configuration and environment."),
+    "webhooks": ("operator.webhooks:group", "Webhook deliveries: list, test, retry."),
+    "org": ("operator.members:org_group", "Orgs: add, list, show, set, erase."),
+    "user": (
+        "operator.members:user_group",
+        "Users: add, list, scopes, disable, enable, erase.",
+    ),
+    "token": ("operator.members:token_group", "API tokens: add, list, revoke."),
+    "retain": (
+        "operator.maintenance:retain_command",
+        "Delete data past its retention period.",
+    ),
+    "backup": ("operator.maintenance:backup_command", "Back up all data to a file."),
+    "restore": (
+        "operator.maintenance:restore_command",
+        "Restore a backup into an empty database.",
+    ),
+    "migrate": (
+        "operator.maintenance:migrate_command",
+        "Apply pending database migrations.",
+    ),
+    "doctor": ("operator.doctor:command", "Check the configuration and environment."),
     "completion": ("commands.login:completion_command", "Print the completion for a shell."),
 }
 #: Old names of commands.

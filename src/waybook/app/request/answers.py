@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import orjson
-from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import is_blank
 from waybook.app.request.caller import MAX_REPLY_BYTES, Answer, Caller
@@ -26,6 +25,7 @@ from waybook.errors import (
     IdempotencyConflict,
     InvalidInput,
     NextCall,
+    NotFound,
     RateLimited,
     TooLarge,
     Unavailable,
@@ -33,7 +33,6 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 
-_UNPUBLISHED = cast("type", SkipJsonSchema)
 _MAX_NAMES_LISTED = 5
 #: Longer texts and lists are not repeated in a suggested call.
 _MAX_REPEATED_LENGTH = 200
@@ -66,6 +65,9 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
             why = f", with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
             why = f", with {_named(error, tool) or 'what the message names'} corrected"
+        case NotFound() if tool.profiles == PLAN | RUNS:
+            # No tool that lists plans or runs is in both profiles.
+            why = f", with {_named(error, tool) or 'the id'} corrected"
         case Forbidden():
             return None
         case _:
@@ -74,8 +76,6 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 
 
 def _list_tool(tool: Tool) -> str:
-    if tool.profiles == PLAN | RUNS:
-        return "draw_map"
     return "list_dags" if tool.profiles == RUNS else "list_active_plans"
 
 
@@ -84,15 +84,9 @@ def _repeated(
 ) -> dict[str, object]:
     """Return the arguments of the suggested call: those given arguments that are short and correct.
 
-    Arguments that the published schema omits are for programs, and are not suggested.
-
     If no argument is left, return the missing required arguments with the value null.
     """
-    fields = {
-        str(field.alias): field
-        for field in tool.arguments.model_fields.values()
-        if not any(isinstance(item, _UNPUBLISHED) for item in field.metadata)
-    }
+    fields = {str(field.alias): field for field in tool.arguments.model_fields.values()}
     blamed = {*_blamed(error.details)}
     repeated = {
         name: value

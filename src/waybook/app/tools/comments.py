@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.app.queries.comments import find_subject
 from waybook.app.request import arguments as arg
 from waybook.app.request.locks.locked_run import LockedRun
-from waybook.app.request.locks.locking import Locked, LockedPlan, Proposal, update
+from waybook.app.request.locks.locking import LockedPlan, Proposal, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import PLAN, RUNS, Tool
@@ -63,7 +63,7 @@ async def comment(ctx: RequestContext, args: _Comment) -> ToolReply:
         assignee=new.assignee,
         most=MAX_OPEN_COMMENTS,
     )
-    locked: Locked[Any] = (
+    locked = (
         LockedPlan(ctx, before, plan_id=subject.plan_id, review=False)
         if subject.plan_id
         else LockedRun(ctx, subject.run_id or "", before)
@@ -76,16 +76,15 @@ async def comment(ctx: RequestContext, args: _Comment) -> ToolReply:
         if isinstance(locked, LockedPlan):
             draft, name = Draft(locked.plan, locked.context), locked.plan.name
         else:
-            assert isinstance(locked, LockedRun)  # noqa: S101 - for the type checker
             draft, name = RunDraft(locked.run, locked.dag, locked.context), locked.run.name
         comment_id, resolved = decide_comment(draft, about, new, thread)
         people = thread.people | {draft.moment.actor.user}
         named: Json = [{"user": person} for person in mentions(new.text, people)] or None
         body = non_empty(commentId=comment_id, mentions=named, resolved=[*resolved] or None)
         body["openComments"] = thread.open_count - len(resolved) + (comment_id is not None)
-        work = "planId" if subject.plan_id else "runId"
-        # Every profile with this tool also has `draw_map`, but not the tools for steps or jobs.
-        body["next"] = next_call("draw_map", "See the work, and go on.", **{work: ids[work]})
+        # The other tools for this work are not in every profile that has this one.
+        why = "Go on with your work. Comment again only to answer, or to resolve a comment."
+        body["next"] = next_call("comment", why, subjectId=args.subject_id)
         if comment_id is None:
             return Proposal(draft.decide(None), body)
         text = shorten(new.text, MAX_SUMMARY_LENGTH)

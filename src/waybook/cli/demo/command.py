@@ -28,7 +28,6 @@ from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
 from waybook.app.queries.work_views import plan_view, run_view
-from waybook.cli.commands.anchoring import Verdicts, summary, verify_all
 from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
     FAST,
@@ -38,6 +37,7 @@ from waybook.cli.demo.environment import (
     SimulatedClock,
     temporary_database,
 )
+from waybook.cli.operator.anchoring import Verdicts, summary, verify_all
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal import plan_board, run_board

@@ -90,7 +90,7 @@ class PageServer:
 
         try:
             if await _wait_connected(listening, claim):
-                build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
+                build = await asyncio.to_thread(load, "waybook.cli.operator.serve:build_http_app")
                 app = build(application, replace(self._loaded, settings=settings))
                 async with serve_in_background(app, listening, end_streams):
                     while not claim.is_server_running():  # noqa: ASYNC110 - another process

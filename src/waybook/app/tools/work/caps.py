@@ -232,7 +232,7 @@ class _SettleWork(arg.WorkerArguments):
         return {
             Unit.TOKENS: tokens,
             Unit.COST: cost,
-            Unit.SECONDS: round(min(self.seconds or 0, 10**7)),
+            Unit.SECONDS: self.seconds or 0,
         }
 
 

@@ -20,8 +20,8 @@ from waybook.app.accounts.members import (
     start_org_audit,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.commands.maintenance import erase_org_command, erase_user_command
 from waybook.cli.lazy import CommandGroup
+from waybook.cli.operator.maintenance import erase_org_command, erase_user_command
 from waybook.cli.options import combine, org_option, scopes_option
 from waybook.cli.output import done, json_fields
 from waybook.cli.runtime import AppSession, Outcome, app_command
