@@ -111,7 +111,7 @@ async def test_failures_in_a_row_and_steps_pause_the_work(world: OrgEnv) -> None
     assert (await work.reserve(agent="claude"))["status"] == "granted"
 
 
-async def test_reservation_of_a_killed_worker_comes_back(world: OrgEnv) -> None:
+async def test_reservation_of_a_killed_worker_counts_as_used(world: OrgEnv) -> None:
     work = await make_work(world, cap(1))
     reserved = await work.reserve(costUsd=1)
     assert (await work.reserve(costUsd=1))["status"] == "waiting"
@@ -124,11 +124,13 @@ async def test_reservation_of_a_killed_worker_comes_back(world: OrgEnv) -> None:
     world.clock.advance(minutes=14)
     assert (await work.reserve(costUsd=1))["status"] == "waiting"
     world.clock.advance(minutes=2)
-    assert (await work.reserve(costUsd=1))["status"] == "granted"
-    # What the worker used counts even if it settles late.
+    paused = await work.reserve(costUsd=0.5)
+    assert (paused["status"], paused["cap"]["used"]) == ("paused", 1)
+    # If the worker settles late, only what it used counts.
     await work.settle(reserved, costUsd=0.4)
+    assert (await work.reserve(costUsd=0.5))["status"] == "granted"
     (shown,) = [c for c in await caps_of(world) if c["of"] == work.plan["planId"]]
-    assert (shown["used"], shown["reserved"]) == (0.4, 1)
+    assert (shown["used"], shown["reserved"]) == (0.4, 0.5)
 
 
 async def caps_of(world: OrgEnv) -> list[Body]:

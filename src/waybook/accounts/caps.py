@@ -69,13 +69,22 @@ class Cap(NamedTuple):
     asked: int
     #: Amount used since the cap was made or, if its period is a day, on this day in UTC.
     used: int
+    #: What open reservations may use at most.
     reserved: int
+    #: What reservations that expired in the last week might have used: they were never settled, as
+    #: when a worker was killed.
+    unknown: int
     paused_at: datetime | None
     ended_at: datetime | None
 
     @property
     def key(self) -> tuple[str, str, str, str]:
         return self.scope, self.subject, self.period, self.unit
+
+    @property
+    def spent(self) -> int:
+        """Return what is used or might be."""
+        return self.used + self.unknown
 
     def shown(self, amount: int) -> float:
         return to_dollars(amount) if self.unit == Unit.COST else amount
@@ -107,7 +116,7 @@ def rule(caps: Iterable[Cap], maximum: Amounts) -> Ruling:
     amounts = {**maximum, Unit.STEPS: 1, Unit.FAILURES: 1}
     refusals: dict[Verdict, Cap] = {}
     for cap in caps:
-        unit, free = Unit(cap.unit), cap.most - cap.used
+        unit, free = Unit(cap.unit), cap.most - cap.spent
         room = free - cap.reserved
         wanted = amounts.get(unit) if unit in maximum or unit not in _MEASURED else None
         if cap.ended_at is not None:

@@ -749,19 +749,27 @@ c.org_id = :org
 select c.id, c.scope, c.subject, c.period, c.unit, c.most, c.asked,
        case when c.period = 'total' or c.day = (app_now() at time zone 'UTC')::date
             then c.used else 0 end as used,
-       o.reserved, c.paused_at, c.ended_at
+       coalesce(o.reserved, 0) as reserved, coalesce(o.unknown, 0) as unknown,
+       c.paused_at, c.ended_at
   from work_cap c
  cross join lateral (
-       select coalesce(sum(case c.unit
-                           when 'tokens' then r.tokens
-                           when 'costUsd' then r.cost_micros
-                           when 'seconds' then r.seconds
-                           when 'steps' then 1
-                           else 0 end), 0)::bigint as reserved
+       select sum(a.most) filter (where r.expires_at > app_now())::bigint as reserved,
+              sum(a.most) filter (
+                where r.expires_at between c.created_at and app_now()
+                  and c.unit <> 'steps'
+                  and (c.period = 'total'
+                       or (r.expires_at at time zone 'UTC')::date
+                          = (app_now() at time zone 'UTC')::date))::bigint as unknown
          from work_reservation r
+        cross join lateral (
+              select case c.unit
+                     when 'tokens' then r.tokens
+                     when 'costUsd' then r.cost_micros
+                     when 'seconds' then r.seconds
+                     when 'steps' then 1 end as most) a
         where r.org_id = :org
           and r.settled_at is null
-          and r.expires_at > app_now()
+          and r.expires_at > app_now() - interval '7 days'
           and (c.scope = 'org'
                or c.scope = 'plan' and c.subject = r.plan_id
                or c.scope = 'run' and c.subject = r.run_id

@@ -67,7 +67,8 @@ update work_cap
 select count(*) as open
   from (select
           from work_reservation r
-         where r.org_id = :org and r.settled_at is null and r.expires_at > app_now()
+         where r.org_id = :org and r.settled_at is null
+           and r.expires_at > app_now() - interval '7 days'
          limit %(most)s) r;
 
 -- name: insert_reservation

@@ -26,7 +26,7 @@ def cap_view(cap: Cap) -> Body:
         "period": cap.period,
         "unit": cap.unit,
         "limit": cap.shown(cap.most),
-        "used": cap.shown(cap.used),
+        "used": cap.shown(cap.spent),
         "reserved": cap.shown(cap.reserved),
     }
 

@@ -43,6 +43,8 @@ create table work_reservation (
   check ((plan_id is null) <> (run_id is null))
 );
 create index work_reservation_expiry on work_reservation (org_id, expires_at);
+create index work_reservation_unsettled on work_reservation (org_id, expires_at)
+ where settled_at is null;
 
 -- The last report of each worker. Like heartbeats, reports are not in the audit.
 create table worker (

@@ -309,7 +309,7 @@ def cap_words(paused: PausedCap) -> tuple[str, str]:
     unit = _UNITS.get(cap.unit, cap.unit)
     whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
     day = " today" if cap.period == "day" else ""
-    used, most = (_number(cap.shown(amount)) for amount in (cap.used, cap.most))
+    used, most = (_number(cap.shown(amount)) for amount in (cap.spent, cap.most))
     return f"Cap on {unit} reached", f"{whose}: {used} of {most} {unit} are used{day}."
 
 
