@@ -1,4 +1,4 @@
-"""Forms that edit the conditions of a step, with separate fields or as JSON."""
+"""Forms that edit the conditions of a step, one by one or as JSON."""
 
 import json
 import re
@@ -15,9 +15,7 @@ pytestmark = ON_POSTGRES_18
 FORM = {
     "action": "set_conditions",
     "condition": "new",
-    "field": "result.count",
-    "operator": "==",
-    "value": "0",
+    "expression": "result.count == 0",
     "then": "continue",
     "step": "",
     "times": "",
@@ -73,7 +71,7 @@ async def test_condition_form_saves_and_shows_every_action(
     shown = (await browser.get(path)).text
     form = shown.split('<details id="condition-0"')[1].split("</form>")[0]
     expected = {**FORM, **fields}
-    for name in ("field", "value", "step", "times", "note"):
+    for name in ("expression", "step", "times", "note"):
         assert f'name="{name}"' in form
         match = re.search(rf'name="{name}"[^>]* value="([^"]*)"', form)
         assert match, name
@@ -115,9 +113,9 @@ async def test_condition_forms_change_and_remove_one_of_several_conditions(
     path = step_path(plan)
     before = await conditions(browser, plan)
     page = (await browser.get(path)).text
-    assert "This condition does more than compare one field." in page
-    assert "If report contains the text x: fail the plan" in page
-    changed = {**FORM, "condition": "1", "field": "confidence", "operator": "<", "value": "0.2"}
+    assert "The steps that this condition adds do not fit into a form." in page
+    assert "If report.contains(&#39;x&#39;): fail the plan" in page
+    changed = {**FORM, "condition": "1", "expression": "confidence < 0.2"}
     assert (await send(browser, path, **changed)).status_code == 303
     after = await conditions(browser, plan)
     assert after[0] == before[0]
@@ -131,35 +129,30 @@ async def test_condition_forms_change_and_remove_one_of_several_conditions(
 
 
 @pytest.mark.parametrize(
-    ("fields", "name", "message"),
+    ("fields", "message"),
     [
-        ({"field": "result ="}, "field", "Enter a field such as result.count"),
-        ({"field": "answer"}, "field", "answer"),
-        ({"value": ""}, "value", "Enter a value"),
-        ({"value": "9" * 40}, "value", "position"),
-        ({"operator": "~"}, "operator", "Choose an operator."),
-        ({"then": "explode"}, "then", "Choose what happens."),
-        ({"then": "skip_to"}, "step", "Enter the number of a later step: 3 to 4."),
-        ({"then": "skip_to", "step": "2"}, "step", "a later step: 3 to 4."),
-        ({"then": "skip_to", "step": "x"}, "step", "a later step: 3 to 4."),
-        ({"then": "repeat", "step": "3", "times": "1"}, "step", "first step to repeat: 1 to 2."),
-        ({"then": "repeat", "times": "101"}, "times", "1 to 100."),
-        ({"then": "add_steps"}, "instructions", "Enter the instructions of the added step."),
+        ({"expression": "result ="}, "position"),
+        ({"expression": "answer == 1"}, "unknown name"),
+        ({"expression": ""}, "the condition is empty"),
+        ({"then": "explode"}, "ifTrueAction"),
+        ({"then": "skip_to", "step": "2"}, "targetStepOrder"),
+        ({"then": "skip_to", "step": "x"}, "targetStepOrder"),
+        ({"then": "repeat", "step": "9", "times": "1"}, "fromStepOrder"),
+        ({"then": "repeat", "times": "101"}, "max"),
+        ({"then": "add_steps"}, "instructions"),
     ],
 )
-async def test_condition_form_shows_error_beside_the_field_and_keeps_input(
-    browser: Browser, plan: Body, fields: dict[str, str], name: str, message: str
+async def test_refused_condition_is_explained_and_keeps_the_input(
+    browser: Browser, plan: Body, fields: dict[str, str], message: str
 ) -> None:
     sent = {**FORM, "note": "Kept as typed.", **fields}
     reply = await send(browser, step_path(plan), **sent)
     assert reply.status_code == 400
+    fault = re.search(r'role="alert">(.*?)</p>', reply.text, re.DOTALL)
+    assert fault, visible_text(reply.text)
+    assert message in unescape(fault[1])
     form = reply.text.split('<details id="condition-new" open')[1].split("</form>")[0]
-    marked = re.search(rf'id="condition-new-{name}-fault">(.*?)</p>', form, re.DOTALL)
-    assert marked, visible_text(form)
-    assert message in unescape(marked[1])
-    assert f'aria-describedby="condition-new-{name}-fault"' in form
-    assert 'value="Kept as typed."' in form
-    for field in ("field", "value", "step", "times"):
+    for field in ("expression", "step", "times", "note"):
         match = re.search(rf'name="{field}"[^>]* value="([^"]*)"', form)
         assert match, field
         assert unescape(match[1]) == sent[field]

@@ -4,12 +4,9 @@ The language is a subset of CEL (Common Expression Language) over JSON values. T
 only during evaluation.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
-
-import orjson
+from typing import NamedTuple
 
 from waybook.conditions.evaluator import Program, program
 from waybook.conditions.parser import MACROS, Node, parse, walk
@@ -162,111 +159,3 @@ def _check_text(source: str) -> None:
         source.encode()
     except UnicodeEncodeError as error:
         raise ConditionError("half a surrogate pair is no character", error.start) from None
-
-
-COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
-TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
-
-
-class Comparison(NamedTuple):
-    """Field, operator and value of a simple condition, as a person enters them in a form.
-
-    A value that is a valid JSON scalar is read as JSON. Any other value is a text.
-    """
-
-    field: str
-    operator: str
-    value: str
-
-
-def is_field(text: str) -> bool:
-    """Return whether a text names one field, such as `result.items[0].name`.
-
-    >>> is_field("result.count"), is_field('result["a b"]'), is_field("result ==")
-    (True, True, False)
-    """
-    try:
-        return _path(parse(text)) is not None
-    except ConditionError:
-        return False
-
-
-def write_comparison(comparison: Comparison) -> str:
-    """Return the condition as an expression, without checking that it compiles.
-
-    >>> write_comparison(Comparison(field="result.n", operator="==", value="0"))
-    'result.n == 0'
-    >>> write_comparison(Comparison(field="report", operator="contains", value="no data"))
-    'report.contains("no data")'
-    """
-    field, value = comparison.field.strip(), comparison.value
-    literal = _json_literal(value.strip())
-    if comparison.operator in TEXT_FUNCTIONS:
-        text = literal if literal and literal.startswith('"') else _quote(value)
-        return f"{field}.{comparison.operator}({text})"
-    return f"{field} {comparison.operator} {literal or _quote(value)}"
-
-
-def read_comparison(source: str) -> Comparison | None:
-    """Return field, operator and value of an expression, or None if it is not a comparison.
-
-    >>> read_comparison("confidence < 0.5")
-    Comparison(field='confidence', operator='<', value='0.5')
-    >>> print(read_comparison("confidence < 0.5 && result == 1"))
-    None
-    """
-    try:
-        tree = compile_condition(source).tree
-    except BadExpression:
-        return None
-    if tree.kind not in (*COMPARISONS, "method") or len(tree.parts) != 2:  # noqa: PLR2004
-        return None
-    left, right = tree.parts
-    field, value = _path(left), _value_text(right)
-    is_method = tree.kind == "method"
-    if field is None or value is None or (is_method and not isinstance(right.value, str)):
-        return None
-    return Comparison(field, tree.name if is_method else tree.kind, value)
-
-
-def _path(node: Node) -> str | None:
-    if node.kind == "name":
-        return node.name
-    path = _path(node.parts[0]) if node.kind in {"field", "index"} else None
-    if path is None:
-        return None
-    if node.kind == "field":
-        return f"{path}.{node.name}"
-    key = node.parts[1].value
-    if isinstance(key, int):
-        return f"{path}[{json.dumps(key)}]"
-    return f"{path}[{_quote(key)}]" if isinstance(key, str) else None
-
-
-def _value_text(node: Node) -> str | None:
-    if node.kind == "negate":
-        number = node.parts[0].value
-        is_number = isinstance(number, int | float)
-        return f"-{json.dumps(number)}" if is_number else None
-    if node.kind != "literal":
-        return None
-    text = node.value
-    if not isinstance(text, str):
-        return json.dumps(text)
-    is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
-    return text if is_kept and _json_literal(text) is None else _quote(text)
-
-
-def _json_literal(text: str) -> str | None:
-    """Return the text if it is a JSON scalar, else None."""
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    if isinstance(value, list | dict):
-        return None
-    return _quote(value) if isinstance(value, str) else text
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -341,7 +341,7 @@ def _modification(detail: PlanDetail, action: str, fields: FormData) -> Modifica
         case "set_budget":
             # Empty fields remove the budget.
             limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
-            budget = {name: _number(text) for name, text in limits.items() if text}
+            budget = {name: number_or_text(text) for name, text in limits.items() if text}
             return {"action": action, **({"budget": budget} if budget else {})}
         case "reorder_steps":
             ids = [str(step.id) for step in detail.plan.steps]
@@ -354,7 +354,8 @@ def _modification(detail: PlanDetail, action: str, fields: FormData) -> Modifica
     return {"action": action}
 
 
-def _number(text: str) -> int | float | str:
+def number_or_text(text: str) -> int | float | str:
+    """Return a number or, so that the tool names the error, another text as it is."""
     for kind in (int, float):
         try:
             return kind(text)

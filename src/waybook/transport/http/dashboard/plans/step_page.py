@@ -1,12 +1,11 @@
 """Page of a step, with forms that change the step and its conditions.
 
-A condition that compares one field with one value has a form of its own. Other conditions are
-edited as JSON.
+A condition that adds several steps, or a step with more than a type and instructions, is edited as
+JSON.
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 from starlette.datastructures import FormData
@@ -18,23 +17,12 @@ from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.queries.timeline import spans_of
 from waybook.app.queries.work_export import condition_arguments
 from waybook.app.request.caller import Answer
-from waybook.conditions.condition import (
-    Comparison,
-    compile_condition,
-    is_field,
-    read_comparison,
-    write_comparison,
-)
-from waybook.errors import BadExpression
 from waybook.json_values import Json, non_empty
 from waybook.plan.draft import condition_row
 from waybook.plan.model import (
     MAX_REPEATS,
     MODIFIABLE,
     BranchAction,
-    Condition,
-    NewStep,
-    StepId,
     StepStatus,
     StepType,
 )
@@ -49,21 +37,12 @@ from waybook.transport.http.dashboard.plans.plan_page import (
     form_reply,
     modification_arguments,
     moved,
+    number_or_text,
     refused_form,
 )
 from waybook.transport.http.dashboard.texts import to_rich_text
 
-OPERATORS: Final = {
-    "==": "is",
-    "!=": "is not",
-    "<": "is less than",
-    "<=": "is at most",
-    ">": "is greater than",
-    ">=": "is at least",
-    "contains": "contains the text",
-    "startsWith": "starts with the text",
-    "endsWith": "ends with the text",
-}
+#: Words of the forms for the actions of conditions.
 ACTIONS: Final = {
     "continue": "continue, and record the condition",
     "skip_to": "skip to a later step",
@@ -72,34 +51,23 @@ ACTIONS: Final = {
     "fail": "fail the plan",
 }
 _SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
-NEW: Final = "new"
-
-#: Values of the form for a condition. `text` describes a condition that the form cannot express.
-_ConditionForm: TypeAlias = dict[str, Any]
-
-
-def _condition_form(
-    key: str, typed: Mapping[str, str], text: str = "", **more: object
-) -> _ConditionForm:
-    form = {"key": key, "values": typed, "text": text}
-    return {**form, "faults": {}, "is_open": False, **more}
+_FORM_PARAMS: Final = frozenset({"targetStepOrder", "fromStepOrder", "max", "steps", "reason"})
 
 
 def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, object]:
-    """Return the forms for the conditions of a step, and the choices that the forms offer."""
-    orders = {step.id: step.order for step in detail.plan.steps}
-    stored = [_form(str(n), item, orders) for n, item in enumerate(_step_conditions(detail))]
-    forms = [*stored, _condition_form(NEW, {"operator": "==", "then": "continue"})]
-    if reply and reply["action"] == "set_conditions" and "condition" in reply["typed"]:
-        typed, faults = reply["typed"], reply["faults"]
-        shown = _condition_form(typed["condition"], typed, faults=faults, is_open=True)
-        forms = [
-            shown if form["key"] == shown["key"] and not form["text"] else form for form in forms
-        ]
+    """Return a form for each condition of a step, one for a new condition, and their choices."""
+    stored = _conditions(detail)
+    typed = reply["typed"] if reply and reply["action"] == "set_conditions" else {}
+    forms = [{"key": str(n), "values": _form_values(item)} for n, item in enumerate(stored)]
+    forms.append({"key": "new", "values": {"then": "continue"}})
+    for form in forms:
+        if form["key"] == typed.get("condition"):
+            form["values"] = typed
     return {
         "forms": forms,
-        "json": _json(_condition_arguments(detail)) if stored else "",
-        "operators": OPERATORS,
+        "stored": stored,
+        "opened": typed.get("condition"),
+        "json": _json([*stored]) if stored else "",
         "actions": ACTIONS,
         "fields": _SUGGESTED_FIELDS,
         "step_types": tuple(StepType),
@@ -107,101 +75,46 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
     }
 
 
-def _step_conditions(detail: StepDetail) -> list[Condition]:
-    return [item for item in detail.conditions if item.step_id == detail.step.id]
-
-
-def _condition_arguments(detail: StepDetail) -> list[Json]:
+def _conditions(detail: StepDetail) -> list[dict[str, Json]]:
+    """Return the conditions of the step as arguments of `modify_plan`."""
     orders = {str(step.id): step.order for step in detail.plan.steps}
-    order = detail.step.order
     return [
-        condition_arguments(condition_row(item), orders, order) for item in _step_conditions(detail)
+        condition_arguments(condition_row(item), orders, detail.step.order)
+        for item in detail.conditions
+        if item.step_id == detail.step.id
     ]
 
 
-def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> _ConditionForm:
-    compared, added = read_comparison(condition.expression), condition.steps
-    # A plain step has only a type and instructions.
-    is_plain = condition.on_exhausted is None and all(
-        step == NewStep(type=step.type, instructions=step.instructions) for step in added
-    )
-    if compared is None or not is_plain or len(added) > 1:
-        return _condition_form(key, {}, f"If {condition.expression}: {ACTIONS[condition.action]}")
-    named = condition.target_step_id or condition.from_step_id
-    values = {
-        "field": compared.field,
-        "operator": compared.operator,
-        "value": compared.value,
-        "then": str(condition.action),
-        "step": str(orders.get(named, "")) if named else "",
-        "times": str(condition.max_repeats or ""),
-        "note": condition.reason or "",
+def _form_values(condition: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the fields of a condition's form, or None if only JSON can express the condition."""
+    params = condition.get("actionParams", {})
+    (added, *more) = params.get("steps", [{}])
+    if more or params.keys() - _FORM_PARAMS or added.keys() - {"stepType", "instructions"}:
+        return None
+    return {
+        "expression": condition["conditionExpression"],
+        "then": condition["ifTrueAction"],
+        "step": str(params.get("targetStepOrder") or params.get("fromStepOrder") or ""),
+        "times": str(params.get("max") or ""),
+        "note": params.get("reason", ""),
+        "type": added.get("stepType", ""),
+        "instructions": added.get("instructions", ""),
     }
-    values |= {"type": added[0].type, "instructions": added[0].instructions} if added else {}
-    return _condition_form(key, values)
 
 
-def _comparison(typed: Mapping[str, str]) -> Comparison:
-    return Comparison(
-        field=typed.get("field", "").strip(),
-        operator=typed.get("operator", ""),
-        value=typed.get("value", "").strip(),
-    )
-
-
-def _faults(detail: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
-    faults = _comparison_faults(_comparison(typed))
-    order, last = detail.step.order, len(detail.plan.steps)
-    step, times = typed.get("step", "").strip(), typed.get("times", "").strip()
-    number = int(step) if is_number(step) else 0
-    match typed.get("then"):
-        case "skip_to" if not order < number <= last:
-            steps = f"a later step: {order + 1} to {last}" if order < last else "a later step"
-            faults["step"] = f"Enter the number of {steps}."
-        case "repeat" if step and not 1 <= number <= order:
-            faults["step"] = f"Enter the number of the first step to repeat: 1 to {order}."
-        case "add_steps" if not typed.get("instructions", "").strip():
-            faults["instructions"] = "Enter the instructions of the added step."
-        case then if then not in ACTIONS:
-            faults["then"] = "Choose what happens."
-    if typed.get("then") == "repeat" and not (is_number(times) and 1 <= int(times) <= MAX_REPEATS):
-        faults["times"] = f"Enter how often the steps may be repeated: 1 to {MAX_REPEATS}."
-    return faults
-
-
-def _comparison_faults(comparison: Comparison) -> dict[str, str]:
-    faults: dict[str, str] = {}
-    if not is_field(comparison.field):
-        faults["field"] = "Enter a field such as result.count, confidence or report."
-    if comparison.operator not in OPERATORS:
-        faults["operator"] = "Choose an operator."
-    if not comparison.value:
-        faults["value"] = 'Enter a value; "" is an empty text.'
-    if faults:
-        return faults
-    try:
-        compile_condition(write_comparison(comparison))
-    except BadExpression as error:
-        position = error.details.get("position")
-        is_value = isinstance(position, int) and position > len(comparison.field)
-        return {"value" if is_value else "field": error.message}
-    return {}
-
-
-def _arguments(detail: StepDetail, typed: Mapping[str, str]) -> Json:
-    then, step = typed["then"], typed.get("step", "").strip()
-    order = int(step) if step else None
+def _submitted_condition(fields: FormData) -> dict[str, Json]:
+    then, instructions = field_text(fields, "then"), field_text(fields, "instructions")
+    step, times = (number_or_text(field_text(fields, name)) for name in ("step", "times"))
+    added: Json = {"stepType": field_text(fields, "type"), "instructions": instructions}
     params = non_empty(
-        targetStepOrder=order if then == BranchAction.SKIP_TO else None,
-        fromStepOrder=order if then == BranchAction.REPEAT and order != detail.step.order else None,
-        max=int(typed["times"]) if then == BranchAction.REPEAT else None,
-        steps=[{"stepType": typed.get("type", ""), "instructions": typed["instructions"]}]
-        if then == BranchAction.ADD_STEPS
-        else None,
-        reason=typed.get("note", "").strip() or None,
+        targetStepOrder=step if then == BranchAction.SKIP_TO else None,
+        fromStepOrder=(step or None) if then == BranchAction.REPEAT else None,
+        max=times if then == BranchAction.REPEAT else None,
+        steps=[added] if then == BranchAction.ADD_STEPS else None,
+        reason=field_text(fields, "note") or None,
     )
     return non_empty(
-        conditionExpression=write_comparison(_comparison(typed)),
+        conditionExpression=field_text(fields, "expression"),
         ifTrueAction=then,
         actionParams=params or None,
     )
@@ -219,18 +132,6 @@ async def step_page(page: PageRequest) -> Response:
     fields = (await page.form()).fields
     detail, action = await _read(page), field_text(fields, "action")
     modification = _modification(detail, action, fields)
-    if action == "set_conditions" and "condition" in fields:
-        reply = form_reply(action, fields, code="INVALID_INPUT", status=HTTPStatus.BAD_REQUEST)
-        typed, conditions = reply["typed"], _condition_arguments(detail)
-        changed = []
-        if "remove" not in typed:
-            if faults := _faults(detail, typed):
-                message = "The condition was not saved. Correct the marked fields."
-                return await _render(page, detail, {**reply, "faults": faults, "message": message})
-            changed = [_arguments(detail, typed)]
-        place = int(typed["condition"]) if is_number(typed["condition"]) else len(conditions)
-        conditions[place : place + 1] = changed
-        modification["branchingConditions"] = conditions
     is_preview = "preview" in fields
     arguments = modification_arguments(detail.plan.id, fields, modification)
     answer = await page.call_tool("modify_plan", {**arguments, "dryRun": is_preview})
@@ -261,7 +162,12 @@ def _modification(detail: StepDetail, action: str, fields: FormData) -> Modifica
             changed = {"title": title} if title else {}
         case "set_dependencies":
             parts = field_text(fields, "dependsOn").replace(",", " ").split()
-            changed = {"dependsOn": [int(part) if is_number(part) else part for part in parts]}
+            changed = {"dependsOn": [*map(number_or_text, parts)]}
+        case "set_conditions" if "condition" in fields:
+            conditions, place = _conditions(detail), field_text(fields, "condition")
+            at = int(place) if is_number(place) else len(conditions)
+            conditions[at : at + 1] = [] if "remove" in fields else [_submitted_condition(fields)]
+            changed = {"branchingConditions": conditions}
         case "set_conditions":
             changed = {"branchingConditions": field_text(fields, "conditions") or "[]"}
         case "fail_step":
