@@ -135,6 +135,16 @@ def test_merged_spans_keep_the_failure() -> None:
     assert marks.count("fail") == 1
 
 
+def test_spans_at_the_same_time_are_below_each_other() -> None:
+    begins = (-50, -40, -20, 0)
+    spans = [
+        Span(NOON + timedelta(minutes=m), NOON + timedelta(minutes=m + 25), "run") for m in begins
+    ]
+    drawn = parsed(lane(spans, HOUR, "model"))
+    assert [e.get("y") for e in drawn if e.tag == "rect"] == ["8", "32", "8", "32"]
+    assert drawn[1].get("height") == "60"
+
+
 def test_names_in_charts_are_escaped() -> None:
     span = Span(NOON - timedelta(minutes=9), NOON, "run", HOSTILE, HOSTILE)
     for drawn in (

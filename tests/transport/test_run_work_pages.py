@@ -344,7 +344,7 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     assert await listed("state=pending&stage=work") == ["c"]
     assert await listed("stage=nowhere") == []
     page = await browser.get(path)
-    assert len(re.findall(r"<rect [^>]*data-status=\"(?:completed|failed)\"", page.text)) == 2
+    assert len(re.findall(r"<rect data-s=\"(?:done|fail)\" [^>]*rx=", page.text)) == 2
 
 
 async def test_stage_page_lists_the_documents_of_each_step_by_model(

@@ -38,6 +38,10 @@ _AROUND_NOW: Final = 7
 _HEAD: Final = 16
 _FOOT: Final = 18
 _LIMIT_X: Final = 64
+#: Width of the shortest span in percent, and height and number of the rows of a lane.
+_MIN_SPAN: Final = 0.6
+_ROW: Final = 24
+_MAX_ROWS: Final = 12
 #: Tones, most urgent first.
 _TONES: Final = ("fail", "ask", "warn", "run", "todo", "done", "skip")
 _QUIET: Final = frozenset({"done", "skip", "todo"})
@@ -184,22 +188,29 @@ def _level(base: int, value: float, rise: float, name: str, look: str = "rule") 
 
 
 def lane(spans: Sequence[Span], period: Period, label: str) -> Markup:
-    """Return the work of one agent. `time_axis` draws its axis."""
-    height, tall, out = 36, 20, []
-    rule = Markup('<line class="rule" x1="{0}%" x2="{0}%" y1="-8" y2="{1}"/>')
-    out += [rule.format(_n(x), height + 8) for x, _ in period.ticks()]
-    out.append(_now_line(period, -10, height + 10))
-    rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="{}" rx="{}">{}</rect>')
+    """Return the work of an agent or model; `time_axis` draws its axis.
+
+    Spans at the same time are below each other.
+    """
+    rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="20" rx="4">{}</rect>')
     link = Markup('<a href="{}" aria-label="{}" tabindex="{}">{}</a>')
+    bars, ends = list[Markup](), [0.0]
     for span in _joined(spans, period):
         end = period.place(span.end)
-        width = max(end - period.place(span.start), 0.6)
-        x, top = _n(max(end - width, 0)), (height - tall) // 2
-        title = _title(span.text)
-        bar = rect.format(_paint(span.kind), x, _n(width), top, tall, tall // 5, title)
+        width = max(end - period.place(span.start), _MIN_SPAN)
+        x = max(end - width, 0)
+        free = (row for row, right in enumerate(ends) if right <= x + _MIN_SPAN)
+        row = min(next(free, len(ends)), _MAX_ROWS - 1)
+        ends[row : row + 1] = [x + width]
+        title, y = _title(span.text), _ROW * row + 8
+        bar = rect.format(_paint(span.kind), _n(x), _n(width), y, title)
         # Finished work is in the table, so it is not a tab stop.
         stop = -1 if span.kind in _QUIET else 0
-        out.append(link.format(span.url, span.text, stop, bar) if span.url else bar)
+        bars.append(link.format(span.url, span.text, stop, bar) if span.url else bar)
+    height = _ROW * len(ends) + 12
+    rule = Markup('<line class="rule" x1="{0}%" x2="{0}%" y1="-8" y2="{1}"/>')
+    out = [rule.format(_n(x), height + 8) for x, _ in period.ticks()]
+    out += [_now_line(period, -10, height + 10), *bars]
     role = "group" if any(span.url for span in spans) else "img"
     return _svg("chart lane", height, label, out, role=role)
 

@@ -19,13 +19,14 @@ from waybook.app.queries.runs.run_work import JOB_STATES
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.core.durations import format_duration
-from waybook.core.shown import LOOKS, Shown, shown, shown_item
+from waybook.core.shown import LOOKS, Shown, shown, shown_item, tone_of
 from waybook.core.usage import format_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.transport.http.dashboard.inbox import feedback_card
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
+from waybook.transport.http.html.charts import Period, Span
 from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
 
 #: A stage with more steps than fit shows only the most urgent ones.
@@ -38,12 +39,6 @@ _HEAT_LEVELS: Final = 4
 #: Statuses of steps with their rank, the most urgent first.
 _URGENCY: Final = {"failed": 0, "in_progress": 1, "not_started": 2, "completed": 3}
 
-_TIMELINE_WIDTH: Final = 1000
-_ROW_HEIGHT: Final = 16
-#: Maximum number of timeline rows per model. Jobs that need more rows share the last row.
-_MAX_TIMELINE_ROWS: Final = 12
-_MIN_BAR_WIDTH: Final = 3
-_TICKS: Final = 4
 View: TypeAlias = dict[str, Any]
 
 
@@ -277,53 +272,23 @@ def _parameter(order: Collection[str], expanded: Collection[str]) -> str:
     return ".".join(str(n) for n, slug in enumerate(order, 1) if slug in expanded) or "0"
 
 
-def run_timeline(detail: RunDetail) -> dict[str, Any] | None:
-    """Return the jobs of each model as bars over time."""
-    times = detail.job_times
+def run_timeline(detail: RunDetail) -> View | None:
+    """Return the jobs of each model over time."""
+    times, run = detail.job_times, detail.run
     if not times:
         return None
-    now = detail.run.completed_at or detail.run.canceled_at or detail.now
-    start = times[0].started_at
-    length = max(job.completed_at or now for job in times) - start
-    seconds = max(length.total_seconds(), 1.0)
-    models = sorted({job.model for job in times})
-    return {
-        "rows": [_model_row(detail, model, seconds, now) for model in models],
-        "ticks": [
-            format_duration(timedelta(seconds=seconds * number / _TICKS))
-            for number in range(_TICKS + 1)
-        ],
-        "start": start,
-        "length": length,
-        "shown": len(times),
-        "total": times[0].total,
-    }
-
-
-def _model_row(detail: RunDetail, model: str, seconds: float, now: datetime) -> dict[str, Any]:
-    start: datetime = detail.job_times[0].started_at
-    ends, bars = list[int](), []
-
-    def column(at: datetime) -> int:
-        share = (at - start).total_seconds() / seconds
-        return round(min(max(share, 0.0), 1.0) * _TIMELINE_WIDTH)
-
-    for job in (job for job in detail.job_times if job.model == model):
+    is_over = run.completed_at or run.canceled_at
+    now, lanes = is_over or detail.now, defaultdict[str, list[Span]](list)
+    for job in times:
         end = job.completed_at or now
-        x = column(job.started_at)
-        width = max(_MIN_BAR_WIDTH, column(end) - x)
-        x = min(x, _TIMELINE_WIDTH - width)
-        level = next((n for n, right in enumerate(ends) if right <= x), len(ends))
-        if level == len(ends) and len(ends) < _MAX_TIMELINE_ROWS:
-            ends.append(0)
-        level = min(level, _MAX_TIMELINE_ROWS - 1)
-        ends[level] = max(ends[level], x + width + 1)
-        status = shown(job.status)
-        title = f"{job.step_key}, {model}: {format_duration(end - job.started_at)}"
-        url = f"/runs/{detail.run.id}/jobs/{job.id}"
-        y = level * _ROW_HEIGHT
-        bars.append({"x": x, "y": y, "width": width, "status": status, "title": title, "url": url})
-    return {"model": model, "height": len(ends) * _ROW_HEIGHT, "bars": bars}
+        text = f"{job.step_key}, {job.model}: {format_duration(end - job.started_at)}"
+        url = f"/runs/{run.id}/jobs/{job.id}"
+        span = Span(job.started_at, end, tone_of(shown(job.status)), text, url)
+        lanes[job.model].append(span)
+    start, end = times[0].started_at, max(span.end for lane in lanes.values() for span in lane)
+    # The line of now is inside of the chart.
+    period = Period(start, end + (end - start) / 40, None if is_over else now)
+    return {"lanes": sorted(lanes.items()), "period": period, "total": times[0].total}
 
 
 #: Hidden fields that distinguish the forms of a page.
