@@ -1,7 +1,7 @@
-"""Terminal views of progress reports, and of a workflow's map and definition."""
+"""Terminal views of progress reports, and of the maps of workflows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,15 +9,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from waybook.cli.terminal.bars import segmented_bar, status_text
-from waybook.cli.terminal.console import GAP, figures, one_line, plain_table, unwrapped
-from waybook.core.shown import Shown
-from waybook.dag.model import ProgressStatus
-from waybook.dag.progress.report import Report, StageReport, StepReport, shown_stage, shown_step
-from waybook.dag.progress.structure import Map, StageMap
+from waybook.cli.terminal.console import figures, one_line, plain_table, unwrapped
+from waybook.dag.progress.report import Report, StageReport, shown_stage, shown_step
 from waybook.plan.progress import percent
 
 _INDENT = "   "
-MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
+_MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
+#: In narrower terminals, maps leave out the types and strategies of steps.
+_MIN_WIDTH_FOR_STRATEGIES = 90
+_MIN_NAME_WIDTH, _NUMBER_WIDTH, _OTHER_COLUMNS_WIDTH = 12, 7, 48
+
+_Body = Mapping[str, Any]
 
 
 def report_display(report: Report, width: int) -> RenderableType:
@@ -34,23 +36,22 @@ def _report_stage(stage: StageReport, width: int) -> RenderableType:
         Text(),
         one_line(Text.assemble(slug, "  ", status_text(state))),
     ]
-    if stage["steps"]:
-        counts = Counter(map(_state, stage["steps"]))
-        label = f"  {stage_progress_text(stage)}"
-        room = max(MIN_BAR_WIDTH, min(_MAX_BAR_WIDTH, width - len(_INDENT) - len(label)))
-        bar = segmented_bar(counts, room)
-        parts += [
-            one_line(Text.assemble(_INDENT, bar, label)),
-            _report_steps(stage["steps"], width),
-        ]
+    steps = [(step, shown_step(step, is_over=False)) for step in stage["steps"] or ()]
+    if steps:
+        label = f"  {_progress_text(stage)}"
+        room = max(_MIN_BAR_WIDTH, min(_MAX_BAR_WIDTH, width - len(_INDENT) - len(label)))
+        bar = segmented_bar(Counter(state for _, state in steps), room)
+        name = unwrapped(max_width=max(_MIN_NAME_WIDTH, width - 44))
+        columns = (Column(width=1), name, unwrapped(), unwrapped(style="dim"))
+        table = plain_table(*columns, show_header=False)
+        for step, state in steps:
+            jobs = ", ".join(f"{number} {word}" for word, number in step["jobs"].items() if number)
+            table.add_row("", Text(step["stepKey"]), status_text(state), jobs)
+        parts += [one_line(Text.assemble(_INDENT, bar, label)), table]
     return Group(*parts, *_warnings(stage["warnings"]))
 
 
-def _state(step: StepReport) -> Shown:
-    return shown_step(step, is_over=False)
-
-
-def stage_progress_text(stage: StageReport) -> str:
+def _progress_text(stage: StageReport) -> str:
     progress = stage["progress"]
     if progress is None:
         return ""
@@ -58,90 +59,19 @@ def stage_progress_text(stage: StageReport) -> str:
     parts = [f"{done} of {total} steps", f"{percent(done, total)} %"]
     if progress["failedSteps"]:
         parts.append(f"{progress['failedSteps']} failed")
-    expected = stage["documentsExpected"]
-    of = "" if expected is None else f" of {expected}"
-    if expected or stage["documentsAvailable"]:
-        parts.append(f"{stage['documentsAvailable']}{of} documents")
+    expected, available = stage["documentsExpected"], stage["documentsAvailable"]
+    if expected or available:
+        of = "" if expected is None else f" of {expected}"
+        parts.append(f"{available}{of} documents")
     return ", ".join(parts)
-
-
-def _report_steps(steps: list[StepReport], width: int) -> Table:
-    name_column = unwrapped(max_width=max(12, width - 44))
-    columns = (Column(width=1), name_column, unwrapped(), unwrapped(style="dim"))
-    table = plain_table(*columns, show_header=False)
-    for step in steps:
-        quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
-        name = Text(step["stepKey"], style=quiet)
-        jobs = step["jobs"]
-        numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
-        counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
-        table.add_row("", name, status_text(_state(step)), counts)
-    return table
 
 
 def _warnings(warnings: Iterable[str]) -> Iterator[Text]:
     return (Text(f"▲ {warning}", style="yellow") for warning in warnings)
 
 
-def map_display(answer: Map, width: int) -> RenderableType:
-    stages: list[RenderableType] = []
-    for stage in answer["stages"]:
-        total = stage["expected"]["total"]
-        units = "" if total is None else f", {total} jobs"
-        name, summary = (stage["stageSlug"], "bold"), f"  {len(stage['order'])} steps{units}"
-        stages.append(one_line(Text.assemble(name, summary)))
-        stages.append(_map_steps(stage, width))
-    return Group(*stages, *_warnings(answer.get("warnings", ())))
-
-
-def _map_steps(stage: StageMap, width: int) -> Table:
-    roots, leaves = set(stage["roots"]), set(stage["leaves"])
-    number_column = Column(width=4, justify="right", style="dim")
-    name_column = unwrapped(max_width=max(12, width - 30))
-    columns = (number_column, name_column, figures(), unwrapped(style="dim"))
-    table = plain_table(*columns, show_header=False)
-    for number, key in enumerate(stage["order"], start=1):
-        place = [word for word, keys in (("root", roots), ("leaf", leaves)) if key in keys]
-        table.add_row(str(number), key, _count(stage["expected"], key), ", ".join(place))
-    return table
-
-
-def _count(expected: Mapping[str, Any], key: str) -> str:
-    """Return the number of jobs of a step, or its maximum, or an empty text if both are unknown."""
-    jobs, most = expected["steps"][key], expected.get("atMost", {}).get(key)
-    if jobs is not None:
-        return str(jobs)
-    return "" if most is None else f"≤ {most}"
-
-
-_MIN_WIDTH_FOR_STRATEGIES = 90
-_TWIG_WIDTH, _TYPE_WIDTH, _STRATEGY_WIDTH, _JOBS_WIDTH, _ORDER_WIDTH = 7, 7, 30, 8, 18
-MIN_NAME_WIDTH = 14
-
-_Answered = Mapping[str, Any]
-
-
-def dag_display(answer: _Answered, models: int, width: int) -> RenderableType:
-    stages = list(answer["stages"])
-    longest = max(len(key) for stage in stages for key in stage["order"])
-    strategy = _STRATEGY_WIDTH if width >= _MIN_WIDTH_FOR_STRATEGIES else 0
-    shown = (_TWIG_WIDTH, _TYPE_WIDTH, strategy, _JOBS_WIDTH)
-    room = width - sum(cells + GAP for cells in shown if cells)
-    names = max(MIN_NAME_WIDTH, min(longest, room))
-    order = _ORDER_WIDTH if room - names - GAP >= _ORDER_WIDTH else 0
-    widths = (_TWIG_WIDTH, names, _TYPE_WIDTH, strategy, _JOBS_WIDTH, order)
-    parts: list[RenderableType] = [_dag_heading(answer, models)]
-    for stage in stages:
-        last = stage is stages[-1]
-        parts += [_stage_line(stage, last=last), _dag_steps(stage, widths, last=last)]
-    if not models:
-        command = f"waybook workflow view {answer['dagSlug']} --models 3"
-        hint = f"{command} also says how many jobs to expect"
-        parts.append(Text(hint, style="dim"))
-    return Group(*parts)
-
-
-def _dag_heading(answer: _Answered, models: int) -> Text:
+def dag_display(answer: _Body, models: int, width: int) -> RenderableType:
+    """Return a workflow with its map, and the number of jobs with this number of models."""
     totals = [stage["expected"]["total"] for stage in answer["stages"]]
     heading = Text.assemble(
         (answer["dagSlug"], "bold"), f"  {answer['name']}, version {answer['version']}"
@@ -149,43 +79,59 @@ def _dag_heading(answer: _Answered, models: int) -> Text:
     if models and None not in totals:
         with_models = "1 model" if models == 1 else f"{models} models"
         heading.append(f"  {sum(totals):,} jobs with {with_models}", style="bold")
-    return one_line(heading)
+    parts = [one_line(heading), map_display(answer, width)]
+    if not models:
+        command = f"waybook workflow view {answer['dagSlug']} --models 3"
+        parts.append(Text(f"{command} also says how many jobs to expect", style="dim"))
+    return Group(*parts)
 
 
-def _stage_line(stage: _Answered, *, last: bool) -> Text:
-    total, steps = stage["expected"]["total"], len(stage["order"])
-    counted = "1 step" if steps == 1 else f"{steps} steps"
-    jobs = "" if total is None else f", {_jobs(total)}"
-    name = "" if stage["name"].casefold() == stage["stageSlug"] else f"  {stage['name']}"
-    branch = "└─ " if last else "├─ "
-    return one_line(
-        Text.assemble((branch, "dim"), (stage["stageSlug"], "bold"), name, f"  {counted}{jobs}")
-    )
+def map_display(answer: _Body, width: int) -> RenderableType:
+    """Return the stages of a workflow, with their steps and the expected jobs, as a tree."""
+    stages, parts = answer["stages"], list[RenderableType]()
+    longest = max((len(key) for stage in stages for key in stage["order"]), default=0)
+    names = min(longest, max(_MIN_NAME_WIDTH, width - _OTHER_COLUMNS_WIDTH))
+    for stage in stages:
+        is_last, is_wide = stage is stages[-1], width >= _MIN_WIDTH_FOR_STRATEGIES
+        total, slug = stage["expected"]["total"], stage["stageSlug"]
+        title, count = stage.get("name", slug), len(stage["order"])
+        name = "" if title.casefold() == slug else f"  {title}"
+        rest = f"{name}  {'1 step' if count == 1 else f'{count} steps'}{_jobs(total, ', ')}"
+        branch = "└─ " if is_last else "├─ "
+        parts.append(one_line(Text.assemble((branch, "dim"), (slug, "bold"), rest)))
+        parts.append(_map_steps(stage, names, " " if is_last else "│", is_wide=is_wide))
+    return Group(*parts, *_warnings(answer.get("warnings", ())))
 
 
-def _dag_steps(stage: _Answered, widths: Sequence[int], *, last: bool) -> Table:
-    """Return the steps of a stage. Columns of width 0 are left out."""
-    styles, sides = ("dim", "", "dim", "dim", "", "dim"), ("left",) * 4 + ("right", "left")
-    columns = zip(widths, styles, sides, strict=True)
-    table = plain_table(
-        *(unwrapped(width=n, style=style, justify=side) for n, style, side in columns if n),
-        show_header=False,
-    )
-    steps = {step["stepKey"]: step for step in stage["steps"]}
-    for number, key in enumerate(stage["order"], start=1):
-        step, jobs = steps[key], stage["expected"]["steps"][key]
-        twig = f"{' ' if last else '│'} {'└─' if number == len(steps) else '├─'} {number}"
-        count = _count(stage["expected"], key) if jobs is None else _jobs(jobs)
-        cells = (twig, key, step["jobType"], step["granularityStrategy"], count, _after(stage, key))
-        table.add_row(*(cell for cell, n in zip(cells, widths, strict=True) if n))
+def _map_steps(stage: _Body, names: int, line: str, *, is_wide: bool) -> Table:
+    order, expected = stage["order"], stage["expected"]
+    most, numbers = expected.get("atMost", {}), {key: n for n, key in enumerate(order, start=1)}
+    named = {step["stepKey"]: step for step in stage.get("steps", ())}
+    has_kinds = bool(named) and is_wide
+    number = unwrapped(style="dim", width=_NUMBER_WIDTH)
+    *kinds, place = (unwrapped(style="dim") for _ in range(3 if has_kinds else 1))
+    columns = (number, unwrapped(width=names), *kinds, figures(), place)
+    table = plain_table(*columns, show_header=False)
+    for key, n in numbers.items():
+        twig = f"{line} {'└─' if n == len(order) else '├─'} {n}"
+        limit = f"≤ {most[key]}" if key in most else ""
+        jobs = _jobs(expected["steps"][key]) or limit
+        step = named.get(key, {})
+        kind = (step["jobType"], step["granularityStrategy"]) if has_kinds else ()
+        table.add_row(twig, key, *kind, jobs, _place(stage, key, numbers))
     return table
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
-
-
-def _after(stage: _Answered, key: str) -> str:
-    numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
+def _place(stage: _Body, key: str, numbers: Mapping[str, int]) -> str:
+    """Return after which steps a step comes or, without edges, whether it is a root or leaf."""
+    if "edges" not in stage:
+        ends = (("root", stage["roots"]), ("leaf", stage["leaves"]))
+        return ", ".join(word for word, keys in ends if key in keys)
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""
+
+
+def _jobs(count: int | None, before: str = "") -> str:
+    if count is None:
+        return ""
+    return f"{before}1 job" if count == 1 else f"{before}{count:,} jobs"
