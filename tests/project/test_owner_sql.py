@@ -19,9 +19,6 @@ OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 #: how many rows they change.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy rows into a new table. The query for these rows has the org condition.
-COPIES = {"copy_calls"}
-
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
 LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
@@ -56,8 +53,6 @@ def org_tables() -> set[str]:
 def missing_clause(query: Query) -> str | None:
     """Return what a query lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
-    if query.name in COPIES:
-        ours.remove("{table}")
     named = [table for table in NAMED_TABLE.findall(query.text) if table in ours]
     changes = re.match(r"(?:delete|update)\b", query.text)
     if changes and query.name not in BY_KEY and not RETURNING.search(query.text):

@@ -33,13 +33,6 @@ class OwnerTransaction:
         self._connection = connection
         self._org_id = org_id
 
-    @contextmanager
-    def of(self, org_id: UUID) -> Iterator["OwnerTransaction"]:
-        confine(self._connection)
-        self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-        yield OwnerTransaction(self._connection, org_id)
-        self._connection.execute(b"reset role")
-
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         statement = self._statement(query, table, column)
         cursor = self._connection.execute(statement, self._named(query, values))

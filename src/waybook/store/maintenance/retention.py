@@ -4,18 +4,16 @@ If configured, archived plans and runs are deleted too. This runs periodically a
 owner, and in only one process at a time.
 """
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
 
-from waybook.errors import Misconfigured
 from waybook.store.driver.queries import first_column, first_value, load
 from waybook.store.maintenance.erasure import (
     erase_late_rows,
@@ -43,9 +41,6 @@ _SUBJECTS = {
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of rows of the call log that are moved into a new partition. It is limited,
-#: because no call can be logged during the move.
-MAX_MOVED_ROWS = 50_000
 #: Days for which the record of a passage's deletion is kept.
 _DELETIONS_DAYS = 2
 _WEEKS_AHEAD = 4
@@ -87,7 +82,7 @@ def apply_retention(
             now: datetime = first_value(owner.fetch(SQL["time_now"]))
             orgs = first_column(owner.fetch(SQL["orgs"]))
             erased = first_column(owner.fetch(SQL["erased_orgs"]))
-        create_partitions(connection, now, [*orgs, *erased])
+        create_partitions(connection, now)
         if keep.calls:
             gone["partitions"] += drop_partitions(connection, now - timedelta(days=keep.calls))
         chores = _RetentionRun(connection, keep, now, stopped)
@@ -98,79 +93,29 @@ def apply_retention(
     return {table: rows for table, rows in sorted(gone.items()) if rows}
 
 
-def create_partitions(
-    connection: psycopg.Connection, now: datetime, orgs: Sequence[UUID] = ()
-) -> None:
+def create_partitions(connection: psycopg.Connection, now: datetime) -> None:
     """Create the call log's missing partitions for this week and the following weeks.
 
-    Calls of these weeks that are already in the default partition are moved into the new
-    partitions, unless there are too many.
-
-    Raises:
-        Misconfigured: calls could not be moved, because the owner is exempt from row-level
-        security; only the partitions of other weeks were created.
+    Calls of a week that are already in the default partition stay there, without a partition.
     """
-    refused: Misconfigured | None = None
     with directory_transaction(connection) as owner:
         there = _partitions(owner)
     today = now.astimezone(UTC).date()
     for ahead in range(_WEEKS_AHEAD + 1):
         week = today - timedelta(days=today.weekday()) + ahead * _WEEK
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
-        bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
         if name in there:
             continue
-        try:
-            with directory_transaction(connection, _DDL_TIMEOUT) as owner:
-                if _alone(owner) and name not in _partitions(owner):
-                    owner.execute_ddl(SQL["make_partition"], name, **bounds)
-                    _guard_partition(owner, name)
-        except psycopg.errors.CheckViolation:
-            try:
-                _make_partition_of_moved_calls(connection, name, bounds, orgs)
-            except Misconfigured as error:
-                refused = error
-    if refused is not None:
-        raise refused
-
-
-def _make_partition_of_moved_calls(
-    connection: psycopg.Connection, name: str, bounds: Mapping[str, str], orgs: Sequence[UUID]
-) -> None:
-    calls = dict[UUID, int]()
-    for org_id in orgs:
-        with org_transaction(connection, org_id) as owner:
-            limit = MAX_MOVED_ROWS + 1
-            counted = owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)
-            calls[org_id] = first_value(counted)
-    if sum(calls.values()) > MAX_MOVED_ROWS:
-        return
-    with (
-        # PostgreSQL raises this if the default partition still has calls of the week. They stay
-        # there.
-        contextlib.suppress(psycopg.errors.CheckViolation),
-        directory_transaction(connection, _DDL_TIMEOUT) as owner,
-    ):
-        if not _alone(owner) or name in _partitions(owner):
-            return
-        # Lock the log, so that no call is logged between moving the last row and attaching the
-        # partition.
-        owner.fetch(SQL["lock_calls"])
-        owner.fetch(SQL["make_week"], name)
-        owner.execute_ddl(SQL["distribute_week"], name, name=name)
-        _guard_partition(owner, name)
-        owner.execute_ddl(SQL["open_week"], name)
-        for org_id in (org_id for org_id, count in calls.items() if count):
-            with owner.of(org_id) as theirs:
-                theirs.fetch(SQL["copy_calls"], name, **bounds)
-                theirs.change(SQL["delete_copied_calls"], **bounds)
-        owner.execute_ddl(SQL["attach_partition"], name, **bounds)
-
-
-def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    # Citus refuses several statements that are sent together.
-    for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
-        owner.execute_ddl(query, name)
+        with (
+            suppress(psycopg.errors.CheckViolation),
+            directory_transaction(connection, _DDL_TIMEOUT) as owner,
+        ):
+            if _alone(owner) and name not in _partitions(owner):
+                bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
+                owner.execute_ddl(SQL["make_partition"], name, **bounds)
+                # Citus refuses several statements that are sent together.
+                for query in ("enable_policies", "force_policies", "create_policy"):
+                    owner.execute_ddl(SQL[query], name)
 
 
 def drop_partitions(connection: psycopg.Connection, before: datetime) -> int:
