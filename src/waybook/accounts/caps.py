@@ -25,13 +25,6 @@ class Unit(StrEnum):
     FAILURES = "failures"
 
 
-class CapScope(StrEnum):
-    PLAN = "plan"
-    RUN = "run"
-    AGENT = "agent"
-    ORG = "org"
-
-
 class Period(StrEnum):
     TOTAL = "total"
     DAY = "day"
