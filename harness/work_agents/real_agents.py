@@ -232,21 +232,21 @@ async def check(name: str, model: Model, place: Path, record: Path | None) -> li
         file = record / f"{name}-{case}.jsonl" if record else None
         lines: list[str] = []
         outcome = await run_agent(real_agent(name, folder, file), task, limits, lines.append)
-        sys.stdout.write(f"{name} {case}: {outcome._replace(transcript=b'')}\n")
+        sys.stdout.write(f"{name} {case}: {outcome._replace(transcript='')}\n")
         sys.stdout.flush()
         log = ENVIRONMENTS / "logs" / f"work-{name}-{case}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(outcome.transcript)
+        log.write_text(outcome.transcript, "utf-8")
         return outcome
 
     def expect(case: str, is_right: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a check
         if not is_right:
-            faults.append(f"{name}: {case}: {outcome._replace(transcript=b'')}")
+            faults.append(f"{name}: {case}: {outcome._replace(transcript='')}")
 
     task = Task("How many rivers are there?", place)
     model.error, model.wants_tool = None, False
     done = await run("schema", task._replace(schema=SCHEMA))
-    expect("schema", done.result == {"rivers": 3} and (done.usage.input_tokens or 0) > 0, done)
+    expect("schema", done.result == {"rivers": 3} and done.usage.input_tokens > 0, done)
     first = await run("text", task)
     again = await run("resumed", task._replace(prompt="And lakes?", resume=first.conversation))
     expect("text", "three rivers" in first.text, first)

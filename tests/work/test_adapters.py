@@ -1,5 +1,6 @@
 """Adapters: recorded output of the real programs, the file of a person, and installed agents."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from waybook.errors import InvalidInput, Misconfigured
 from waybook.json_values import Json
 from waybook.work.adapters import Adapter, find_adapter, init_adapters, load_adapters
 from waybook.work.agent_process import run_agent
+from waybook.work.output import reset_time
 from waybook.work.process import prepare
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 
@@ -20,7 +22,7 @@ SCHEMA: Json = {
     "additionalProperties": False,
 }
 AGENTS = ("claude-code", "codex", "gemini-cli", "opencode")
-COSTS = {"claude-code": 450, "opencode": 0}
+COSTS = {"claude-code": 450}
 
 
 async def replay(agent: str, case: str, folder: Path, task: Task | None = None) -> Outcome:
@@ -42,7 +44,7 @@ async def test_recorded_answer_gives_text_usage_and_conversation(
     outcome = await replay(agent, "text", tmp_path)
     assert (outcome.kind, outcome.text) == (OutcomeKind.DONE, "There are three rivers.")
     models = {"claude-code": "claude-sonnet-4-5", "gemini-cli": "gemini-2.5-flash"}
-    assert outcome.usage == Usage(100, 10, COSTS.get(agent), models.get(agent))
+    assert outcome.usage == Usage(100, 10, COSTS.get(agent, 0), models.get(agent))
     assert outcome.conversation is not None
 
 
@@ -67,6 +69,27 @@ async def test_recorded_error_gives_the_kind_of_the_outcome(
     outcome = await replay(agent, kind.value, tmp_path)
     assert (outcome.kind, outcome.result) == (kind, None)
     assert outcome.message
+
+
+@pytest.mark.parametrize(
+    ("text", "reset"),
+    [
+        ("limit reached|1795123372", "2026-11-19T21:22:52"),
+        ("retry after 2026-11-20T01:02:03Z", "2026-11-20T01:02:03"),
+        ("Please retry in 1h 2m.", "2026-11-19T21:24:00"),
+        ("try again at 9:22 PM.", "2026-11-19T21:22:00"),
+        ("resets 3am (Europe/Berlin)", "2026-11-20T02:00:00"),
+        ("at Nov 21st, 2026 1:05 AM", "2026-11-21T01:05:00"),
+        ("resets at 7", None),
+        ("at Feb 30, 2027 1:05 AM", None),
+        ("retry in 9999999d", None),
+        ("rate limit", None),
+    ],
+)
+def test_error_text_says_when_the_quota_is_reset(text: str, reset: str | None) -> None:
+    now = datetime(2026, 11, 19, 20, 22, tzinfo=UTC)
+    at = reset_time(text, load_adapters().errors.resets, now)
+    assert at == (reset and datetime.fromisoformat(f"{reset}+00:00"))
 
 
 # Tests of command lines.
@@ -122,7 +145,7 @@ def test_file_changes_known_agents_and_adds_others(tmp_path: Path) -> None:
         ("[agents.codex]\nprompts = 1", "prompts: Extra inputs"),
         ("[agents.mine]", "set `command` or `endpoint`"),
         ('[agents.mine]\nlike = "none"', "agents.mine.like: there is no agent none"),
-        ('[errors]\nquota = ["("]', "not a regular expression"),
+        ('[errors]\nquota = ["("]', "valid regular expression"),
     ],
 )
 def test_bad_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:

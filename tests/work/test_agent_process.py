@@ -15,7 +15,8 @@ import pytest
 from waybook.json_values import Json
 from waybook.work import keeper
 from waybook.work.adapters import find_adapter, load_adapters
-from waybook.work.agent_process import end_leftovers, run_agent
+from waybook.work.agent_process import run_agent
+from waybook.work.process import end_leftovers
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
@@ -120,7 +121,7 @@ async def test_wrong_result_is_repaired_once_and_then_fails(run: Run, tmp_path: 
     repaired = await run(
         """
 import sys
-print('{"rivers": "three"}' if "cannot be accepted" not in sys.stdin.read() else '{"rivers": 3}')
+print('{"rivers": "three"}' if "was not accepted" not in sys.stdin.read() else '{"rivers": 3}')
 """,
         task=task,
     )
@@ -135,7 +136,7 @@ async def test_process_in_another_session_is_ended_with_the_agent(run: Run, tmp_
     outcome = await run(LEAVE + "leave(); print('done')")
     assert (outcome.kind, outcome.text) == (OutcomeKind.DONE, "done")
     assert not is_alive(tmp_path / "left")
-    assert b"1 processes that the agent had left running were ended" in outcome.transcript
+    assert "1 processes that the agent had left running were ended" in outcome.transcript
 
 
 async def test_agent_that_ignores_sigterm_is_killed_at_the_time_limit(
@@ -160,7 +161,7 @@ async def test_flood_is_ended_and_the_transcript_stays_bounded(run: Run) -> None
     outcome = await run(code, limits=LIMITS._replace(output_bytes=2_000_000))
     assert outcome.kind is OutcomeKind.FLOODED
     assert outcome.message == "the agent wrote more than 2,000,000 bytes; it was ended"
-    assert 200_000 < len(outcome.transcript) < 300_000
+    assert 50_000 < len(outcome.transcript) <= 60_000
 
 
 async def test_memory_of_all_processes_together_is_limited(run: Run) -> None:
@@ -271,7 +272,7 @@ print(json.dumps({"is": text, "other": os.environ.get("OTHER_API_KEY"), "argv": 
     result = outcome.result
     assert isinstance(result, dict)
     assert (result["is"], result["other"]) == ("… Bearer …", None)
-    everything = [*lines, outcome.text, outcome.transcript.decode(), json.dumps(result)]
+    everything = [*lines, outcome.text, outcome.transcript, json.dumps(result)]
     assert [text for text in everything if "hush" in text or "t0p" in text] == []
 
 

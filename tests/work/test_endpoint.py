@@ -6,7 +6,7 @@ import pytest
 
 from fake_endpoint import EndpointServer, Play, answer, close_early, fake_endpoint
 from waybook.json_values import Json
-from waybook.work.adapters import Adapter, Endpoint
+from waybook.work.adapters import Adapter, Endpoint, load_adapters
 from waybook.work.agent_process import run_agent
 from waybook.work.endpoint import close_endpoints
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
@@ -39,7 +39,7 @@ async def ask(server: EndpointServer, schema: Json = None) -> Outcome:
         dollars_per_million_output=15,
     )
     task = Task("Count the rivers.", Path(), schema)
-    agent = Adapter(name="local", endpoint=endpoint)
+    agent = Adapter(name="local", endpoint=endpoint, errors=load_adapters().errors)
     try:
         return await run_agent(agent, task, Limits(seconds=20), lambda _: None)
     finally:
@@ -98,4 +98,4 @@ async def test_error_of_the_endpoint_gives_the_kind_of_the_outcome(
         outcome = await ask(server)
     assert outcome.kind is kind
     assert outcome.message.startswith("the endpoint: ")
-    assert KEY not in outcome.message + outcome.transcript.decode()
+    assert KEY not in outcome.message + outcome.transcript

@@ -8,7 +8,6 @@ import pytest
 from org_env import AgentClient, make_step
 from patience import PATIENCE_SECONDS
 from waybook.core.decision_context import Channel
-from waybook.work.options import Cap
 from work_env import Place
 
 
@@ -179,7 +178,7 @@ async def test_work_pauses_at_a_cap_until_a_person_decides(
 ) -> None:
     plan = await agent.plan([make_step("One."), make_step("Two.")])
     writer = place.agent("answer('done')")
-    caps = (Cap("work", "total", "steps", 1.0),)
+    caps = ({"scope": "work", "period": "total", "unit": "steps", "limit": 1.0},)
     async with asyncio.timeout(PATIENCE_SECONDS):
         working = asyncio.create_task(
             place.work(plan["planId"], (writer, 2), isolation="none", caps=caps)

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from re import Pattern
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from waybook.errors import InvalidInput, Misconfigured
 from waybook.json_values import Json, children
@@ -21,15 +22,6 @@ MAX_FILE_BYTES: Final = 256 * 1024
 MAX_WORKERS: Final = 64
 
 
-def _compiled(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
-
-
-Pattern = Annotated[str, AfterValidator(_compiled)]
 Words = tuple[str, ...]
 
 
@@ -58,7 +50,7 @@ class ReadRule(_Table):
     usage_key: str | None = None
     input_tokens: Words = ()
     output_tokens: Words = ()
-    cost_dollars: str | None = None
+    cost_dollars: str = ""
 
     def applies(self, line: Json) -> bool:
         return all(value in find(line, path) for path, value in self.when.items())
@@ -67,17 +59,19 @@ class ReadRule(_Table):
 class Errors(_Table):
     """Patterns by which the error of an agent that failed is classified."""
 
-    quota: tuple[Pattern, ...] = ()
-    sign_in: tuple[Pattern, ...] = ()
-    no_model: tuple[Pattern, ...] = ()
-    no_network: tuple[Pattern, ...] = ()
+    quota: tuple[Pattern[str], ...] = ()
+    sign_in: tuple[Pattern[str], ...] = ()
+    no_model: tuple[Pattern[str], ...] = ()
+    no_network: tuple[Pattern[str], ...] = ()
+    #: Phrases that say when a quota is reset.
+    resets: tuple[Pattern[str], ...] = ()
 
     def classify(self, text: str) -> str | None:
-        """Return the name of the first field with a pattern that occurs in the text."""
-        for name in Errors.model_fields:
-            for pattern in getattr(self, name):
-                if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
-                    return name
+        """Return the name of the first kind of errors with a pattern that occurs in the text."""
+        for kind in ("quota", "sign_in", "no_model", "no_network"):
+            for pattern in getattr(self, kind):
+                if re.search(pattern.pattern, text, re.IGNORECASE | re.MULTILINE):
+                    return kind
         return None
 
 
@@ -113,7 +107,7 @@ class Adapter(_Table):
     usage_of_conversation: bool = False
     read: tuple[ReadRule, ...] = ()
     errors: Errors = Errors()
-    stderr_retry: Pattern | None = None
+    stderr_retry: Pattern[str] | None = None
     #: Names of variables that the agent gets from this process; `*` stands for any ending.
     pass_variables: Words = ()
     set_variables: Mapping[str, str] = {}
@@ -125,11 +119,6 @@ class Adapter(_Table):
         if bool(self.command) == bool(self.endpoint):
             raise ValueError("set `command` or `endpoint`")
         return self
-
-    @property
-    def needs_folder(self) -> bool:
-        """Return whether the agent works on files; an endpoint answers with text only."""
-        return self.endpoint is None
 
     @property
     def can_resume(self) -> bool:

@@ -18,8 +18,8 @@ from waybook.work.prompts import (
     conflict_title,
     name_of,
 )
-from waybook.work.records import Record, Stage, StateFolder
-from waybook.work.worktrees import GitError, NotDone, Repository, Tree
+from waybook.work.records import Record, Stage, StateFolder, is_pooled
+from waybook.work.worktrees import GitError, NotDone, Repository
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _LISTS: Final = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps")
 
 
 class Workshop:
-    """Parts that the workers of one process share: options, state folder, repository, mergers."""
+    """Parts that the workers of one process share: options, state folder, repositories, mergers."""
 
     def __init__(
         self, options: Options, state: StateFolder, repository: Repository | None, session: str
@@ -40,24 +40,28 @@ class Workshop:
         self.session = session
         #: Whether the plan or run has ended, so that an agent that waits for its provider ends too.
         self.is_over = False
-        #: Worktrees that are used again, because each belongs to a worker.
-        self.worker_trees: dict[Path, Tree] = {}
-        self._mergers: dict[tuple[Path, str], Merger] = {}
+        #: This process's repository, and those of the records of earlier processes.
+        self._repositories = {str(repository.common): repository} if repository else {}
+        self._mergers: dict[tuple[Repository, str], Merger] = {}
         self._settling = asyncio.Lock()
+
+    def _repository_of(self, record: Record) -> Repository:
+        path = str(record.repository)
+        return self._repositories.setdefault(path, Repository(Path(path)))
 
     def merger(self, plan_id: str, repository: Repository, target: str | None = None) -> Merger:
         name = target or self.options.target or branch_of(plan_id, "merged")
-        key = repository.common, name
+        key = repository, name
         if key not in self._mergers:
             folder = self.state.pooled_tree(self.session, f"{plan_id}-{len(self._mergers)}")
             self._mergers[key] = Merger(repository, name, folder, self.options.check)
         return self._mergers[key]
 
     async def close(self) -> None:
-        for merger in self._mergers.values():
-            await merger.close()
-        for folder, tree in self.worker_trees.items():
-            await tree.repository.remove_tree(folder)
+        for repository in self._repositories.values():
+            for folder in [*repository.trees]:
+                await repository.remove_tree(folder)
+        self.state.close()
 
     async def deliver(self, client: Client, step: HeldStep, record: Record) -> None:
         """Merge the branch of a finished step, submit the result, and remove the worktree.
@@ -76,34 +80,29 @@ class Workshop:
     async def _merge(self, client: Client, record: Record) -> Conflict | None:
         if record.repository is None or record.branch is None:
             return None
-        merger = self.merger(record.plan_id, Repository(Path(record.repository)), record.target)
-        message = f"merge step {record.reply['stepOrder']}: {name_of(record.reply)}"
-        conflict = await merger.merge(int(record.reply["stepOrder"]), record.branch, message)
+        merger = self.merger(record.plan_id, self._repository_of(record), record.target)
+        message = f"merge step {record.order}: {name_of(record.reply)}"
+        conflict = await merger.merge(record.order, record.branch, message)
         if conflict is not None:
             await _add_conflict_step(client, record, conflict)
         return conflict
 
     async def clear(self, record: Record, *, keeps_branch: bool = False) -> None:
         """Remove the worktree, the branch and the record of a step."""
-        branches = [] if keeps_branch else [record.branch]
-        if record.stage is Stage.FINISHED:
-            branches.append(branch_to_resolve(record.reply))
+        is_finished = record.stage is Stage.FINISHED
+        branches = [None if keeps_branch else record.branch]
+        branches += [branch_to_resolve(record.reply)] if is_finished else []
         try:
             if record.repository is not None:
-                repository = Repository(Path(record.repository))
-                if record.folder and Path(record.folder) not in self.worker_trees:
+                repository = self._repository_of(record)
+                # A worker uses a worktree again, unless the agent may have damaged it.
+                if record.folder and not (is_finished and is_pooled(record.folder)):
                     await repository.remove_tree(Path(record.folder))
                 for branch in filter(None, branches):
                     await repository.delete_branch(branch)
         except GitError as error:  # The repository may be gone.
             log.warning("step %s left files behind: %s", record.step_id, error)
-        record.delete()
-
-    async def forget(self, step: HeldStep, session: str) -> None:
-        """Remove what a session left of an attempt that it lost."""
-        record = self.state.record_of(step.plan_id, step.step_id)
-        if record and (record.session, record.attempt) == (session, step.attempt):
-            await self.clear(record)
+        record.path.unlink(missing_ok=True)
 
     async def settle(self, client: Client, plan_id: str) -> None:
         """Merge the steps that a review has approved, and forget those that have ended otherwise.
@@ -120,22 +119,20 @@ class Workshop:
                 conflict = None
                 if known["status"] not in {"completed", "failed", "skipped"}:
                     continue
-                if (known["status"], known["attempt"]) == ("completed", record.attempt):
+                if (known["status"], known["attempt"]) == ("completed", record.reply["attempt"]):
                     conflict = await self._merge(client, record)
                     record.stage = Stage.FINISHED
                 await self.clear(record, keeps_branch=conflict is not None)
 
     async def recover(self, client: Client) -> None:
         """Finish or give back what workers of this machine held that were killed."""
-        dead = set[str]()
-        for folder, session in self.state.pooled_trees():
-            if self.state.take(session, dead):
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                if self.repository is not None:
-                    await self.repository.git("worktree", "prune")
+        for folder in self.state.abandoned_trees():
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self.repository is not None:
+            await self.repository.git("worktree", "prune")
         records = [r for r in self.state.records() if r.stage is not Stage.PARKED]
-        for record in sorted(records, key=lambda each: int(each.reply["stepOrder"])):
-            if not self.state.take(record.session, dead):
+        for record in sorted(records, key=lambda each: each.order):
+            if not self.state.take(record.session):
                 continue
             terms = ClaimTerms(record.session, "keep", HEARTBEAT_SECONDS)
             try:
@@ -143,8 +140,6 @@ class Workshop:
             except (WaybookError, GitError, NotDone) as error:
                 log.warning("step %s was not recovered: %s", record.step_id, error)
                 await self.clear(record)
-        for session in dead:
-            self.state.release(session)
 
     async def _recover(self, client: Client, step: HeldStep, record: Record) -> None:
         status = await step.look()
@@ -165,7 +160,7 @@ def branch_of(plan_id: str, name: str) -> str:
 async def _add_conflict_step(client: Client, record: Record, conflict: Conflict) -> None:
     """Add a step that resolves a conflict, and let the dependent steps wait for it."""
     branch = str(record.branch)
-    title, order = conflict_title(branch), int(record.reply["stepOrder"])
+    title = conflict_title(branch)
     while True:
         plan = await client.call("get_plan_status", planId=record.plan_id, detail=True)
         steps = [step for name in _LISTS for step in plan[name]]

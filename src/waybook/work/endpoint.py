@@ -10,7 +10,7 @@ from waybook.integrations.llm_client import ModelClient
 from waybook.integrations.llm_messages import ModelRequest
 from waybook.work.adapters import Endpoint
 from waybook.work.results import parse_json
-from waybook.work.tasks import Limits, OutcomeKind, Round, Task, Usage
+from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 
 INSTRUCTIONS = "Do the task, and answer with its result only."
 MAX_CONNECTIONS = 64
@@ -30,7 +30,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, ModelClien
 )
 
 
-async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Round:
+async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Outcome:
     """Send one request with the prompt and return the answer."""
     schema = task.schema if isinstance(task.schema, dict) else {}
     request = ModelRequest(INSTRUCTIONS, task.prompt, schema, structured=bool(schema))
@@ -43,15 +43,15 @@ async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Round:
             kind = OutcomeKind.NO_NETWORK
         wait = error.asked_delay
         errors = error.message if wait is None else f"{error.message}; retry in {wait}s"
-        return Round(kind, f"the endpoint: {error.message}", "", None, Usage(), None, errors)
+        return Outcome(kind, f"the endpoint: {error.message}", errors=errors)
     used = reply.usage
     tokens = (used.input_tokens or 0, used.output_tokens or 0)
-    prices = (endpoint.dollars_per_million_input, endpoint.dollars_per_million_output)
     # A dollar per million tokens is a millionth of a dollar per token.
-    cost = tokens[0] * prices[0] + tokens[1] * prices[1]
-    usage = Usage(*tokens, math.ceil(cost) if any(prices) else None, used.model)
+    cost = tokens[0] * endpoint.dollars_per_million_input
+    cost += tokens[1] * endpoint.dollars_per_million_output
+    usage = Usage(*tokens, math.ceil(cost), used.model)
     result = parse_json(reply.text) if schema else None
-    return Round(OutcomeKind.DONE, "", reply.text, result, usage, None, "")
+    return Outcome(OutcomeKind.DONE, "", reply.text, result, usage)
 
 
 def _client(endpoint: Endpoint) -> ModelClient:

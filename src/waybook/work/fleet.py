@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from waybook.errors import InvalidInput
-from waybook.work.agent_process import end_leftovers
 from waybook.work.delivery import Workshop
 from waybook.work.endpoint import close_endpoints
 from waybook.work.options import Options
+from waybook.work.process import end_leftovers
 from waybook.work.records import StateFolder
 from waybook.work.worker import Agent, Worker
 from waybook.work.worktrees import Repository

@@ -33,9 +33,10 @@ class HeldStep(Held, Step):
     #: Whether the agent has completed the step with Waybook's tools, or has requested a review.
     is_ended_by_agent = False
 
-    def keep(self) -> None:
-        """Do not give the step back when its work is canceled."""
+    def keep(self) -> bool:
+        """Do not give the step back when its work is canceled; return False if it is lost."""
         self._on_error = "keep"
+        return self._state is not State.LOST
 
     async def look(self) -> str:
         """Return the status of the step, or "lost" if a later attempt has begun."""

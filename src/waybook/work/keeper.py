@@ -53,7 +53,6 @@ def main(mark: str, descriptor: str, grace: str, max_memory: str, *command: str)
         "code": agent.returncode,
         "left": left if is_done else 0,
         "overMemory": is_over_memory,
-        "alive": len(_tree(agent.pid)),
     }
     with suppress(OSError):
         channel.sendall(json.dumps(report).encode())

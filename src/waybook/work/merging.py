@@ -2,20 +2,17 @@
 
 import asyncio
 import fcntl
-import heapq
-import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from waybook.work.adapters import Adapter
 from waybook.work.agent_process import run_agent
 from waybook.work.tasks import Limits, OutcomeKind, Task
 from waybook.work.worktrees import GitError, NotDone, Repository, Tree
 
-_LOCK_POLL_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.1
 _MAX_SIDE_LENGTH: Final = 6_000
 _MAX_CHECK_LENGTH: Final = 4_000
 _MAX_FILES_NAMED: Final = 20
@@ -35,14 +32,6 @@ class Conflict(NamedTuple):
     theirs: str
 
 
-@dataclass(order=True, slots=True)
-class _Waiting:
-    order: int
-    branch: str
-    message: str = field(compare=False)
-    done: "asyncio.Future[Conflict | None]" = field(compare=False)
-
-
 class Merger:
     """The target branch of a plan."""
 
@@ -52,23 +41,18 @@ class Merger:
         """Prepare merges in a worktree at `folder`; `check` runs on each merged state."""
         self.repository, self.target = repository, target
         self._folder, self._check = folder, check
-        self._tree: Tree | None = None
-        self._turn = asyncio.Lock()
-        self._waiting: list[_Waiting] = []
+        #: Orders of the steps whose branches wait in this process.
+        self._waiting: list[int] = []
 
     async def tip(self) -> str:
         """Return the last commit of the target branch, which is created if it does not exist."""
-        if tip := await self.repository.commit_of(f"refs/heads/{self.target}"):
+        branch = f"refs/heads/{self.target}"
+        if tip := await self.repository.commit_of(branch):
             return tip
-        head = (await self.repository.git("rev-parse", "HEAD")).strip()
-        try:
-            # The empty old value means that the branch must not exist.
-            await self.repository.git("update-ref", f"refs/heads/{self.target}", head, "")
-        except GitError:
-            if await self.repository.commit_of(f"refs/heads/{self.target}") is None:
-                raise
-            return await self.tip()
-        return head
+        # The empty old value means that the branch must not exist: another process may create it.
+        with suppress(GitError):
+            await self.repository.git("update-ref", branch, "HEAD", "")
+        return (await self.repository.git("rev-parse", branch)).strip()
 
     async def merge(self, order: int, branch: str, message: str) -> Conflict | None:
         """Merge a branch after the branches of earlier steps that wait at the same time.
@@ -79,72 +63,29 @@ class Merger:
         Raises:
             CheckFailed: the check failed on the merged state.
         """
-        done = asyncio.get_running_loop().create_future()
-        mine = _Waiting(order, branch, message, done)
-        heapq.heappush(self._waiting, mine)
-        try:
-            async with self._turn:
-                while not done.done():
-                    first = heapq.heappop(self._waiting)
-                    if not first.done.cancelled():
-                        await self._settle(first)
-            conflict: Conflict | None = await done
-            return conflict
-        finally:
-            done.cancel()
-
-    async def _settle(self, first: _Waiting) -> None:
-        try:
-            async with self._lock():
-                outcome = await self._merge(first.branch, first.message)
-        except asyncio.CancelledError:
-            # Only the step that waits here was canceled, perhaps not the one that is merged.
-            heapq.heappush(self._waiting, first)
-            raise
-        except (NotDone, GitError, OSError) as error:
-            if not first.done.done():
-                first.done.set_exception(error)
-        else:
-            if not first.done.done():
-                first.done.set_result(outcome)
-
-    async def close(self) -> None:
-        if self._tree is not None:
-            await self.repository.remove_tree(self._folder)
-
-    async def _merge(self, branch: str, message: str) -> Conflict | None:
-        while True:
-            tip = await self.tip()
-            commit = await self.repository.commit_of(f"refs/heads/{branch}")
-            if commit is None or await self.repository.contains(tip, commit):
+        async with self._turn(order):
+            while True:
+                tip = await self.tip()
+                commit = await self.repository.commit_of(f"refs/heads/{branch}")
+                if commit is None or await self.repository.contains(tip, commit):
+                    return None
+                tree = await self.repository.open_tree(self._folder, None, tip)
+                identity = await self.repository.identity()
+                words = (*identity, "merge", "--no-ff", "-m", message, commit)
+                status, text = await tree.try_git(*words)
+                if status:
+                    return await self._conflict(tree, tip, commit, text)
+                merged = (await tree.git("rev-parse", "HEAD")).strip()
+                await self._run_check()
+                try:
+                    await self.repository.git(
+                        "update-ref", f"refs/heads/{self.target}", merged, tip
+                    )
+                except GitError:
+                    if await self.tip() == tip:
+                        raise
+                    continue  # A person has moved the target branch meanwhile.
                 return None
-            tree = await self._at(tip)
-            identity = await self.repository.identity()
-            status, text = await tree.try_git(*identity, "merge", "--no-ff", "-m", message, commit)
-            if status:
-                return await self._conflict(tree, tip, commit, text)
-            merged = (await tree.git("rev-parse", "HEAD")).strip()
-            await self._run_check()
-            if await self._advance(merged, tip):
-                return None
-
-    async def _advance(self, merged: str, tip: str) -> bool:
-        """Move the target branch, in one step, unless another process has moved it meanwhile."""
-        try:
-            await self.repository.git("update-ref", f"refs/heads/{self.target}", merged, tip)
-        except GitError:
-            if await self.tip() == tip:
-                raise
-            return False
-        return True
-
-    async def _at(self, tip: str) -> Tree:
-        if self._tree is None:
-            self._tree = await self.repository.add_tree(self._folder, None, tip)
-        await self._tree.git("reset", "--quiet", "--hard", tip)
-        # Ignored files stay, because builds are faster with them.
-        await self._tree.git("clean", "--quiet", "--force", "-d")
-        return self._tree
 
     async def _conflict(self, tree: Tree, tip: str, commit: str, text: str) -> Conflict:
         names = await tree.git("diff", "--name-only", "--diff-filter=U", "-z")
@@ -165,21 +106,29 @@ class Merger:
         limits = Limits(seconds=_MAX_CHECK_SECONDS)
         outcome = await run_agent(self._check, task, limits, lambda _: None)
         if outcome.kind is not OutcomeKind.DONE:
-            output = outcome.transcript.decode(errors="replace")[-_MAX_CHECK_LENGTH:]
+            output = outcome.transcript[-_MAX_CHECK_LENGTH:]
             raise CheckFailed(f"the check failed on the merged state: {outcome.message}\n{output}")
 
     @asynccontextmanager
-    async def _lock(self) -> AsyncIterator[None]:
-        """Exclude the merges of other processes; a killed process gives the lock back."""
-        path = self.repository.common / "waybook-merge.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    async def _turn(self, order: int) -> AsyncIterator[None]:
+        """Wait until nothing is merged in the repository, and no earlier step waits here.
+
+        The lock also excludes other processes; a killed process gives it back.
+        """
+        self._waiting.append(order)
         try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(_LOCK_POLL_SECONDS)
-            yield
+            with (self.repository.common / "waybook-merge.lock").open("a") as lock:
+                # No event tells that another process has released the lock.
+                while min(self._waiting) < order or not _is_locked(lock):  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)
+                yield
         finally:
-            os.close(descriptor)
+            self._waiting.remove(order)
+
+
+def _is_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -6,17 +6,20 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from re import Pattern
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from waybook.json_values import Json
 from waybook.work.adapters import Adapter, ReadRule, find
-from waybook.work.tasks import Usage
+from waybook.work.tasks import MICROS_PER_DOLLAR, Usage
 
 MAX_TEXT_LENGTH: Final = 1024 * 1024
 MAX_ERRORS_LENGTH: Final = 8_000
 MAX_COUNT: Final = 2**53
-MICROS_PER_DOLLAR: Final = 1_000_000
+_MAX_WAIT: Final = timedelta(days=31)
+#: Seconds in the units of phrases such as `2h 5m`.
+_SECONDS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 class Tail:
@@ -61,8 +64,8 @@ class OutputReader:
         self.retrying: str | None = None
         self._is_in_pieces = False
         self._model: str | None = None
-        self._requests: dict[str, tuple[int, int, float | None]] = {}
-        self._total: tuple[int, int, float | None] | None = None
+        #: Usage of each request, or of all together.
+        self._counts: dict[str, Usage] = {}
 
     @property
     def text(self) -> str:
@@ -81,16 +84,10 @@ class OutputReader:
     @property
     def usage(self) -> Usage:
         """Return the usage of this run."""
-        counts = [self._total] if self._total else [*self._requests.values()]
-        if not counts:
-            return Usage(model=self._model)
-        costs = [cost for _, _, cost in counts if cost is not None]
-        # The tolerance keeps a rounding error from becoming a cent more.
-        cost = math.ceil(sum(costs) * MICROS_PER_DOLLAR - 1e-6) if costs else None
-        used = Usage(sum(each[0] for each in counts), sum(each[1] for each in counts), cost)
-        if self._total:
-            used = used.minus(self._before)
-        return used._replace(model=self._model)
+        used = Usage(model=self._model)
+        for each in self._counts.values():
+            used = used.plus(each)
+        return used
 
     def read(self, line: str) -> list[str]:
         """Read a line of standard output; return lines for people."""
@@ -112,7 +109,7 @@ class OutputReader:
         """Read a line of standard error; return lines for people."""
         self._stderr.add(f"{line}\n")
         pattern = self._adapter.stderr_retry
-        if pattern and re.search(pattern, line):
+        if pattern and pattern.search(line):
             self.retrying = line
         return [line]
 
@@ -150,15 +147,14 @@ class OutputReader:
             int(sum(_number(each) for path in paths for each in find(value, path)))
             for paths in (rule.input_tokens, rule.output_tokens)
         ]
-        cost = None
-        if rule.cost_dollars and (costs := find(value, rule.cost_dollars)):
-            cost = _number(costs[0])
-        counts = (tokens[0], tokens[1], cost)
+        dollars = _number(next(iter(find(value, rule.cost_dollars)), None))
+        # The tolerance keeps a rounding error from becoming a millionth more.
+        counts = Usage(tokens[0], tokens[1], math.ceil(dollars * MICROS_PER_DOLLAR - 1e-6))
         if rule.usage == "total":
-            self._total = counts
+            self._counts = {"": counts.plus(self._before, -1)}
         else:
-            key = first_text(value, rule.usage_key) or f"#{len(self._requests)}"
-            self._requests[key] = counts
+            key = first_text(value, rule.usage_key) or f"#{len(self._counts)}"
+            self._counts[key] = counts
 
 
 def texts(value: Json, path: str) -> Iterable[str]:
@@ -176,86 +172,37 @@ def _number(value: Json) -> float:
     return float(value) if 0 <= value <= MAX_COUNT else 0.0
 
 
-#: Seconds in the units of phrases such as `2h 5m`.
-_UNITS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DELAY = re.compile(
-    r"\b(?:in|after|retry-after:?)\s+((?:\d+(?:\.\d+)?\s*(?:d|h|m|s)[a-z]*[\s,]*)+)", re.IGNORECASE
-)
-_EPOCH = re.compile(r"\b(1[6-9]\d{8}|[2-3]\d{9})\b")
-_STAMP = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
-_CLOCK = re.compile(
-    r"\b(?:at|resets|until)\s+(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?"
-    r"(?:, (?P<year>\d{4}))?,?\s+(?:at )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>[ap]m)?\b(?:\s*\((?P<zone>[\w/+-]+)\))?",
-    re.IGNORECASE,
-)
-_MONTHS: Final = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-)
-MAX_WAIT: Final = timedelta(days=31)
-
-
-def reset_time(text: str, now: datetime) -> datetime | None:
+def reset_time(text: str, patterns: Iterable[Pattern[str]], now: datetime) -> datetime | None:
     """Return when a quota is reset according to an error text, or None if it does not say so.
 
     `now` must be in the time zone of the agent.
-
-    >>> now = datetime(2026, 11, 19, 20, 22, tzinfo=UTC)
-    >>> reset_time("limit reached|1795123372", now).isoformat()
-    '2026-11-19T21:22:52+00:00'
-    >>> [reset_time(text, now).strftime("%d %H:%M") for text in ("Please retry in 1h 2m.",
-    ...     "try again at 9:22 PM.", "resets 3am (Europe/Berlin)", "at Nov 21st, 2026 1:05 AM")]
-    ['19 21:24', '19 21:22', '20 02:00', '21 01:05']
-    >>> reset_time("rate limit", now)
     """
-    reset: datetime | None = None
-    if match := _EPOCH.search(text):
-        reset = datetime.fromtimestamp(int(match[1]), UTC)
-    elif match := _STAMP.search(text):
-        reset = _parsed(match[0], now)
-    elif match := _DELAY.search(text):
-        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", match[1].lower())
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-        reset = now + timedelta(seconds=min(seconds, MAX_WAIT.total_seconds()))
-    elif match := _CLOCK.search(text):
-        reset = _next_time(match, now)
-    if reset is None or not now <= reset <= now + MAX_WAIT:
-        return None
-    return reset.astimezone(UTC)
+    for pattern in patterns:
+        if match := re.search(pattern.pattern, text, re.IGNORECASE):
+            found = {name: each for name, each in match.groupdict().items() if each}
+            try:
+                reset = _time(found, now)
+            except (ValueError, KeyError, OverflowError, ZoneInfoNotFoundError):
+                return None
+            return reset.astimezone(UTC) if now <= reset <= now + _MAX_WAIT else None
+    return None
 
 
-def _parsed(text: str, now: datetime) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
-
-
-def _next_time(match: "re.Match[str]", now: datetime) -> datetime | None:
-    """Return the next time at which a clock shows this, on the given day if there is one."""
-    if match["minute"] is None and match["half"] is None:
-        return None
-    try:
-        here = now.astimezone(ZoneInfo(match["zone"])) if match["zone"] else now
-        hour = int(match["hour"])
-        if match["half"]:
-            hour = hour % 12 + (12 if match["half"].lower() == "pm" else 0)
-        at = here.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
-        if match["month"] is None:
-            return at if at > here else at + timedelta(days=1)
-        month = _MONTHS.index(match["month"].lower()) + 1
-        return at.replace(year=int(match["year"] or here.year), month=month, day=int(match["day"]))
-    except (ValueError, ZoneInfoNotFoundError):
-        return None
+def _time(found: Mapping[str, str], now: datetime) -> datetime:
+    if "epoch" in found:
+        return datetime.fromtimestamp(int(found["epoch"]), UTC)
+    if "stamp" in found:
+        at = datetime.fromisoformat(found["stamp"])
+        return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
+    if "delay" in found:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", found["delay"].lower())
+        return now + timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in parts))
+    here = now.astimezone(ZoneInfo(found["zone"])) if "zone" in found else now
+    month = found.get("month", here.strftime("%b"))
+    day, year = found.get("day", here.day), found.get("year", here.year)
+    # A number without minutes and half of the day is not a time.
+    minute = found.get("minute", "0") if "half" in found else found["minute"]
+    text = f"{month} {day} {year} {found['hour']}:{minute} {found.get('half', '')}"
+    form = "%b %d %Y %I:%M %p" if "half" in found else "%b %d %Y %H:%M "
+    at = datetime.strptime(text, form).replace(tzinfo=here.tzinfo)
+    return at if "month" in found or at > here else at + timedelta(days=1)

@@ -60,12 +60,6 @@ def name_of(reply: Mapping[str, Any]) -> str:
     return str(reply.get("title") or first[:_MAX_NAME_LENGTH] or reply["stepType"])
 
 
-def repair_prompt(prompt: str, fault: str, *, is_resumed: bool) -> str:
-    """Return the prompt of the second and last try of an agent."""
-    request = f"Your work was not accepted: {fault}\n\nCorrect it, then answer again."
-    return request if is_resumed else f"{prompt}\n\n# Your last try\n\n{request}"
-
-
 def job_prompt(prompt: str, inputs: Sequence[tuple[str, str]], so_far: str) -> str:
     parts = [prompt, *(f"# Input {name}\n\n{text}" for name, text in inputs)]
     if so_far:

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from waybook.json_values import Json
 
-_MAX_LOG_BYTES: Final = 1024 * 1024
 _MAX_LOGS: Final = 200
 _MAX_SESSIONS: Final = 1000
-_CUT: Final = "… the log is cut here\n"
+#: Start of the names of worktrees that a session uses for several steps or merges.
+_POOL: Final = "pool."
 
 
 class Stage(StrEnum):
@@ -54,8 +54,8 @@ class Record:
         return str(self.reply["stepId"])
 
     @property
-    def attempt(self) -> int:
-        return int(self.reply["attempt"])
+    def order(self) -> int:
+        return int(self.reply["stepOrder"])
 
     def save(self, **changes: object) -> Self:
         """Change these fields and store the record, as a whole or not at all."""
@@ -69,16 +69,13 @@ class Record:
         draft.replace(self.path)
         return self
 
-    def delete(self) -> None:
-        self.path.unlink(missing_ok=True)
-
 
 class StateFolder:
     """Folder with the files of all workers of this machine that use one server."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._locks: dict[str, int] = {}
+        self._locks: dict[str, IO[str]] = {}
         for name in ("sessions", "steps", "logs", "trees"):
             (root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -87,80 +84,58 @@ class StateFolder:
 
         A restarted worker gets the same name, so that it gets back the step that it held.
         """
-        for number in range(1, _MAX_SESSIONS):
-            name = f"worker-{host}-{number}"
-            if name not in self._locks and self.take(name):
-                return name
-        raise RuntimeError(f"{_MAX_SESSIONS} workers run already")
+        names = (f"worker-{host}-{number}" for number in range(1, _MAX_SESSIONS))
+        return next(name for name in names if name not in self._locks and self.take(name))
 
-    def take(self, session: str, taken: set[str] | None = None) -> bool:
-        """Lock a session name, unless another process uses it; add a new lock to `taken`."""
-        if session in self._locks:
-            return True
-        path = self.root / "sessions" / f"{session}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        self._locks[session] = descriptor
-        if taken is not None:
-            taken.add(session)
+    def take(self, session: str) -> bool:
+        """Return whether no other process uses the session name, and keep it from others."""
+        if session not in self._locks:
+            lock = (self.root / "sessions" / f"{session}.lock").open("a")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                return False
+            self._locks[session] = lock
         return True
 
-    def release(self, session: str) -> None:
-        os.close(self._locks.pop(session))
+    def close(self) -> None:
+        for lock in self._locks.values():
+            lock.close()
 
     def record_path(self, plan_id: str, step_id: str) -> Path:
         return self.root / "steps" / f"{plan_id}-{step_id}.json"
 
-    def record_of(self, plan_id: str, step_id: str) -> Record | None:
-        return _read(self.record_path(plan_id, step_id))
-
     def records(self) -> Iterator[Record]:
         for path in sorted((self.root / "steps").glob("*.json")):
-            if record := _read(path):
+            if record := read_record(path):
                 yield record
 
     def step_tree(self, plan_id: str, step_id: str) -> Path:
         return self.root / "trees" / f"{plan_id}-{step_id}"
 
     def pooled_tree(self, session: str, name: str) -> Path:
-        """Return the path of a worktree that a session uses for several steps or merges."""
-        return self.root / "trees" / f"pool.{session}.{name}"
+        return self.root / "trees" / f"{_POOL}{session}.{name}"
 
-    def pooled_trees(self) -> Iterator[tuple[Path, str]]:
-        for path in sorted((self.root / "trees").glob("pool.*")):
-            yield path, path.name.split(".")[1]
+    def abandoned_trees(self) -> list[Path]:
+        """Return the pooled worktrees of dead processes."""
+        trees = (self.root / "trees").glob(f"{_POOL}*")
+        return [path for path in trees if self.take(path.name.split(".")[1])]
 
-    def open_log(self, name: str) -> "Log":
+    def open_log(self, name: str) -> IO[str]:
+        """Open the log of an attempt, and delete the oldest logs."""
         logs = sorted((self.root / "logs").iterdir(), key=lambda path: path.stat().st_mtime)
         for old in logs[: -_MAX_LOGS + 1]:
             old.unlink(missing_ok=True)
-        return Log(self.root / "logs" / f"{name}.log")
+        return (self.root / "logs" / f"{name}.log").open("w", encoding="utf-8", buffering=1)
 
 
-def _read(path: Path) -> Record | None:
+def is_pooled(folder: str) -> bool:
+    return Path(folder).name.startswith(_POOL)
+
+
+def read_record(path: Path) -> Record | None:
     with suppress(FileNotFoundError, ValueError, TypeError, KeyError):
         stored = json.loads(path.read_text("utf-8"))
         return Record(**{**stored, "path": path, "stage": Stage(stored["stage"])})
     return None
-
-
-class Log:
-    """Output of the agent on one attempt, in a file of limited size."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._left = _MAX_LOG_BYTES
-        self._file = path.open("w", encoding="utf-8")
-
-    def write(self, line: str) -> None:
-        if self._left > 0:
-            self._left -= len(line.encode()) + 1
-            self._file.write(f"{line}\n" if self._left > 0 else _CUT)
-            self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()

@@ -10,7 +10,6 @@ from waybook.plan.schema import mismatches
 from waybook.work.adapters import Adapter
 
 MAX_FAULTS: Final = 5
-MAX_SHOWN_LENGTH: Final = 4_000
 
 
 class ResultBlock:
@@ -28,6 +27,8 @@ class ResultBlock:
     @property
     def instruction(self) -> str:
         """Return the text that is appended to the prompt."""
+        if self._schema is None:
+            return ""
         return (
             "\n\n## Result\n\n"
             "When the work is done, end your last message with the result: a line that is exactly "
@@ -52,29 +53,15 @@ class ResultBlock:
                 block.append(line)
         return value, "\n".join(outside).strip()
 
-    def faults(self, result: Json) -> list[str]:
-        """Return what is wrong with a result; an empty list if it matches the schema."""
+    def fault(self, result: Json) -> str:
+        """Return what is wrong with a result; an empty text if it matches the schema."""
         if result is None:
-            return [f"there is no JSON between the lines {self._begin} and {self._end}"]
+            return f"there is no JSON between the lines {self._begin} and {self._end}"
         try:
             wrong = mismatches(result, self._schema, value="the result", shape="the schema")
         except TooLarge as error:
-            return [error.message]
-        return [f"{fault.path}: {fault.message}" for fault in wrong[:MAX_FAULTS]]
-
-    def repair(self, faults: list[str], prompt: str, last_text: str, *, resumed: bool) -> str:
-        """Return the prompt of the repair round, for the same conversation or for a fresh one."""
-        listed = "\n".join(f"- {fault}" for fault in faults)
-        request = (
-            "The work is done, but its result cannot be accepted:\n\n"
-            f"{listed}\n\nDo not repeat the work: only return the complete, corrected result."
-        )
-        if resumed:
-            return f"{request}{self.instruction}"
-        shown = last_text[-MAX_SHOWN_LENGTH:]
-        return (
-            f"{prompt}\n\n## Repair\n\n{request}\n\nThe message was:\n\n{shown}{self.instruction}"
-        )
+            return error.message
+        return "; ".join(f"{fault.path}: {fault.message}" for fault in wrong[:MAX_FAULTS])
 
 
 def parse_json(text: str) -> Json:

@@ -9,24 +9,21 @@ from typing import Any, Final
 
 from waybook.client import Client
 from waybook.errors import InvalidInput, InvalidTransition, NotModifiable, TooLarge, WaybookError
-from waybook.json_values import Json
 from waybook.work import prompts
 from waybook.work.adapters import Adapter
 from waybook.work.agent_process import run_agent
 from waybook.work.delivery import RETRY_SECONDS, Workshop, branch_of
 from waybook.work.held import HeldStep
 from waybook.work.merging import CheckFailed
-from waybook.work.records import Record, Stage
-from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
+from waybook.work.records import Record, Stage, is_pooled
+from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task
 from waybook.work.worktrees import GitError, NotDone, Tree, uncovered
 
 log = logging.getLogger(__name__)
 
 _CONTEXT_TOKENS: Final = 8_000
-_MAX_TRANSCRIPT_LENGTH: Final = 60_000
 _MAX_RESULT_LENGTH: Final = 100_000
 _MAX_SUMMARY_LENGTH: Final = 4_000
-_MAX_TRIES: Final = 2
 
 
 @dataclass(slots=True)
@@ -41,6 +38,7 @@ class StepWork:
     tree: Tree | None = None
     #: Commit at which the work on the step started.
     start: str = ""
+    tries: int = 0
     #: An agent that quotes old text cannot ask for a review by mistake.
     review_mark: str = field(default_factory=lambda: f"ask-person-{token_hex(4)}")
 
@@ -49,33 +47,49 @@ class StepWork:
 
         After any other outcome, the changes are gone, and the caller ends the claim.
         """
+        try:
+            outcome = await self._run()
+        except asyncio.CancelledError:
+            # The next start delivers a result that was finished.
+            if self.record.stage is Stage.WORKING or not self.step.keep():
+                await self.shop.clear(self.record)
+            raise
+        except Exception:
+            await self.shop.clear(self.record)
+            raise
+        if outcome.kind is not OutcomeKind.DONE and self.record.stage is not Stage.PARKED:
+            await self.shop.clear(self.record)
+        return outcome
+
+    async def _run(self) -> Outcome:
         parked = self.record if self.record.stage is Stage.PARKED else None
         resume = None
-        if parked and parked.agent == self.adapter.name and self.adapter.can_resume:
+        if parked and parked.agent == self.adapter.name and self.adapter.resume_flags:
             resume = parked.conversation
         self.record.save(agent=self.adapter.name, stage=Stage.WORKING)
         await self._prepare(parked)
-        context = await self.step.context(_CONTEXT_TOKENS)
+        options, step = self.shop.options, self.step
         prompt = prompts.step_prompt(
-            self.step.reply,
-            context,
+            step.reply,
+            await step.context(_CONTEXT_TOKENS),
             is_isolated=self.tree is not None,
             is_resumed=resume is not None,
             review_mark=self.review_mark,
         )
-        outcome = await self._ask(prompt, resume, 1)
-        fault = await self._accept(outcome)
-        if fault is not None and not self.step.is_ended_by_agent:
-            resume = outcome.conversation if self.adapter.can_resume else None
-            repair = prompts.repair_prompt(prompt, fault, is_resumed=resume is not None)
-            before, outcome = outcome, await self._ask(repair, resume, 2)
-            outcome = outcome._replace(usage=before.usage.plus(outcome.usage))
-            fault = await self._accept(outcome)
-        if fault is not None:
-            outcome = outcome._replace(kind=OutcomeKind.FAILED, message=fault)
-        if outcome.kind is not OutcomeKind.DONE and self.record.stage is not Stage.PARKED:
-            await self.shop.clear(self.record)
-        return outcome
+        task = Task(
+            prompt=prompt,
+            folder=self.tree.folder if self.tree else options.folder,
+            schema=step.result_schema if isinstance(step.result_schema, dict) else None,
+            resume=resume,
+            environment={
+                "WAYBOOK_PLAN_ID": step.plan_id,
+                "WAYBOOK_STEP_ID": step.step_id,
+                "WAYBOOK_ATTEMPT": str(step.attempt),
+            },
+            mcp_server=options.mcp_server,
+            secrets=options.secrets,
+        )
+        return await run_agent(self.adapter, task, self.limits, self.on_line, self._accept)
 
     async def _prepare(self, parked: Record | None) -> None:
         """Create the worktree of the step, at the target branch or at its own earlier work."""
@@ -95,54 +109,25 @@ class StepWork:
             target=merger.target,
             folder=str(folder),
         )
-        self.tree = self.shop.worker_trees.get(folder)
-        if self.tree is None:
-            self.tree = await repository.add_tree(folder, branch, begin or self.start)
-        else:
-            await self.tree.restart(branch, begin or self.start)
-        if options.isolation == "worker":
-            self.shop.worker_trees[folder] = self.tree
+        self.tree = await repository.open_tree(folder, branch, begin or self.start)
         if begin:
             self.start = (await repository.git("merge-base", begin, self.start)).strip()
         if other := prompts.branch_to_resolve(self.step.reply):
             await self.tree.try_git(*await repository.identity(), "merge", "--no-commit", other)
 
-    async def _ask(self, prompt: str, resume: str | None, number: int) -> Outcome:
-        options, step = self.shop.options, self.step
-        task = Task(
-            prompt=prompt,
-            folder=self.tree.folder if self.tree else options.folder,
-            schema=step.result_schema if isinstance(step.result_schema, dict) else None,
-            resume=resume,
-            environment={
-                "WAYBOOK_PLAN_ID": step.plan_id,
-                "WAYBOOK_STEP_ID": step.step_id,
-                "WAYBOOK_ATTEMPT": str(step.attempt),
-            },
-            mcp_server=options.mcp_server,
-            secrets=options.secrets,
-        )
-        outcome = await run_agent(self.adapter, task, self.limits, self.on_line)
-        await self._keep_transcript(outcome, number)
-        await self.step.look()
-        # After that, it does not matter how the process ended.
-        if self.step.is_ended_by_agent or self._review_in(outcome) is not None:
-            outcome = outcome._replace(kind=OutcomeKind.DONE)
-        return outcome
-
-    async def _keep_transcript(self, outcome: Outcome, number: int) -> None:
-        text = outcome.transcript.decode(errors="replace")[-_MAX_TRANSCRIPT_LENGTH:]
+    async def _keep_transcript(self, outcome: Outcome) -> None:
+        self.tries += 1
         named = f"{self.adapter.name}, step {self.step.order}"
         try:
             await self.client.call(
                 "store_research",
                 kind="transcript",
-                title=f"{named}, attempt {self.step.attempt}, try {number}",
-                content=text or "(no output)",
+                title=f"{named}, attempt {self.step.attempt}, try {self.tries}",
+                content=outcome.transcript or "(no output)",
                 planId=self.step.plan_id,
                 stepId=self.step.step_id,
                 sessionId=self.record.session,
-                idempotencyKey=f"transcript-{self.step.step_id}-{self.step.attempt}-{number}",
+                idempotencyKey=f"transcript-{self.step.step_id}-{self.step.attempt}-{self.tries}",
             )
         except WaybookError as error:
             log.warning("the transcript of step %s was not stored: %s", self.step.step_id, error)
@@ -152,12 +137,16 @@ class StepWork:
         _, mark, question = outcome.text.rpartition(f"{self.review_mark}:")
         return {"summary": question.strip()[:_MAX_SUMMARY_LENGTH]} if mark else None
 
-    async def _accept(self, outcome: Outcome) -> str | None:
-        """Submit or park an agent's work, or return what the agent has to correct."""
-        if outcome.kind is not OutcomeKind.DONE:
-            return None
+    async def _accept(self, outcome: Outcome) -> Outcome:
+        """Submit or park an agent's work; a rejected outcome says what the agent has to correct."""
+        await self._keep_transcript(outcome)
+        await self.step.look()
+        review = self._review_in(outcome)
+        # With a review or after the end of the step, it does not matter how the process ended.
+        if not (outcome.kind is OutcomeKind.DONE or review or self.step.is_ended_by_agent):
+            return outcome
         try:
-            await self._end(outcome)
+            await self._end(outcome, review)
         except CheckFailed as error:
             fault = str(error)
             await self._update_tree()
@@ -166,19 +155,21 @@ class StepWork:
         except (GitError, OSError) as error:
             fault = f"your worktree cannot be read: {error}"
         else:
-            return None
+            return outcome._replace(kind=OutcomeKind.DONE, message="")
         # Only a finished step removes the branch whose conflicts it resolves.
         self.record.save(stage=Stage.WORKING)
-        return fault
+        if self.step.is_ended_by_agent:
+            return outcome._replace(kind=OutcomeKind.FAILED, message=fault)
+        return outcome.rejected(fault)
 
-    async def _end(self, outcome: Outcome) -> None:
+    async def _end(self, outcome: Outcome, review: dict[str, Any] | None) -> None:
         """Check the work, then merge and submit it, or park the step at a review.
 
         Raises:
             NotDone: the changes are missing, outside of `touches`, or fail the check.
             InvalidInput: the server refuses the result.
         """
-        step, review = self.step, self._review_in(outcome)
+        step = self.step
         result = outcome.result if isinstance(step.result_schema, dict) else outcome.text
         is_empty = result is None or result == ""
         if not step.is_ended_by_agent and review is None and is_empty:
@@ -194,7 +185,7 @@ class StepWork:
         self.record.save(
             stage=Stage.PARKED if is_parked else Stage.FINISHED,
             result=result,
-            usage=usage_arguments(outcome.usage),
+            usage=outcome.usage.arguments(),
             conversation=outcome.conversation,
         )
         if not is_parked:
@@ -202,7 +193,7 @@ class StepWork:
             return
         if not step.is_ended_by_agent and review is not None:
             await self._ask_person(review)
-        if self.tree is not None and self.tree.folder not in self.shop.worker_trees:
+        if self.tree is not None and not is_pooled(str(self.tree.folder)):
             await self.tree.repository.remove_tree(self.tree.folder)
 
     async def _check_changes(self, *, is_final: bool) -> None:
@@ -250,15 +241,3 @@ class StepWork:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
-
-
-def usage_arguments(usage: Usage) -> dict[str, Json]:
-    """Return what the agent reported, under the names of the tools' arguments."""
-    cost = None if usage.cost_micros is None else usage.cost_micros / 1_000_000
-    named: dict[str, Json] = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": cost,
-        "model": usage.model,
-    }
-    return {name: value for name, value in named.items() if value is not None}

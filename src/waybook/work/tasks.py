@@ -1,20 +1,19 @@
-"""A task for one agent process, its limits, and its outcome."""
+"""A task for one agent, its limits, and its outcome."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from waybook.json_values import Json
 
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
+MICROS_PER_DOLLAR: Final = 1_000_000
 
 
 class Task(NamedTuple):
-    """Piece of work for one agent process."""
-
     prompt: str
     #: Folder in which the agent works.
     folder: Path
@@ -30,8 +29,37 @@ class Task(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
+class Usage(NamedTuple):
+    """Usage that the agent reported."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    model: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def plus(self, other: "Usage", sign: int = 1) -> "Usage":
+        """Return the sum or, with the sign -1, what this usage has beyond the other."""
+        return Usage(
+            max(0, self.input_tokens + sign * other.input_tokens),
+            max(0, self.output_tokens + sign * other.output_tokens),
+            max(0, self.cost_micros + sign * other.cost_micros),
+            other.model or self.model,
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what was reported, under the names of the tools' arguments."""
+        names = ("inputTokens", "outputTokens", "costUsd", "model")
+        dollars = self.cost_micros / MICROS_PER_DOLLAR
+        values = (self.input_tokens, self.output_tokens, dollars, self.model)
+        return {name: value for name, value in zip(names, values, strict=True) if value}
+
+
 class Limits(NamedTuple):
-    """Limits of one agent process; None means unlimited."""
+    """Limits of one agent; None means unlimited."""
 
     seconds: float = 3600.0
     output_bytes: int = 32 * 1024 * 1024
@@ -43,9 +71,19 @@ class Limits(NamedTuple):
     #: Seconds during which the agent may repeat a failing request without making progress.
     patience_seconds: float = 60.0
 
+    def after(self, seconds: float, used: Usage) -> "Limits":
+        """Return what is left after this time and usage."""
+        return self._replace(
+            seconds=max(0.0, self.seconds - seconds),
+            tokens=None if self.tokens is None else self.tokens - used.tokens,
+            cost_micros=None if self.cost_micros is None else self.cost_micros - used.cost_micros,
+        )
+
 
 class OutcomeKind(StrEnum):
     DONE = "done"
+    #: The agent is done, but its work is not accepted. It may correct it once.
+    REJECTED = "rejected"
     FAILED = "failed"
     QUOTA = "quota"
     SIGN_IN = "sign_in"
@@ -57,65 +95,23 @@ class OutcomeKind(StrEnum):
     OVER_CAP = "over_cap"
 
 
-class Usage(NamedTuple):
-    """Usage that the agent reported; None if it reported none."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_micros: int | None = None
-    model: str | None = None
-
-    def plus(self, other: "Usage") -> "Usage":
-        """Return the sum; a count that only one of both has is that count."""
-        return Usage(
-            _sum(self.input_tokens, other.input_tokens),
-            _sum(self.output_tokens, other.output_tokens),
-            _sum(self.cost_micros, other.cost_micros),
-            other.model or self.model,
-        )
-
-    def minus(self, other: "Usage") -> "Usage":
-        """Return the usage beyond that of the other, and the same model."""
-        return self._replace(
-            input_tokens=_rest(self.input_tokens, other.input_tokens),
-            output_tokens=_rest(self.output_tokens, other.output_tokens),
-            cost_micros=_rest(self.cost_micros, other.cost_micros),
-        )
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    return (left or 0) + (right or 0) if left is not None or right is not None else None
-
-
-def _rest(total: int | None, before: int | None) -> int | None:
-    return total and max(0, total - (before or 0))
-
-
-class Round(NamedTuple):
-    """Result of one process or one request."""
-
-    kind: OutcomeKind
-    message: str
-    text: str
-    result: Json
-    usage: Usage
-    conversation: str | None
-    #: Errors that the agent reported.
-    errors: str
-
-
 class Outcome(NamedTuple):
     kind: OutcomeKind
-    #: Last text of the agent, without the result block.
-    text: str
-    #: Result that matches `Task.schema`, or None.
-    result: Json
-    usage: Usage
-    #: Conversation that `Task.resume` continues, if the agent has conversations.
-    conversation: str | None
-    #: When the provider accepts requests again, if it said so.
-    resumes_at: datetime | None
     #: What went wrong, for people; empty for an agent that is done.
-    message: str
+    message: str = ""
+    #: Last text of the agent, without the result block.
+    text: str = ""
+    #: Result that matches `Task.schema`, or None.
+    result: Json = None
+    usage: Usage = Usage()
+    #: Conversation that `Task.resume` continues, if the agent has conversations.
+    conversation: str | None = None
+    #: Errors that the agent reported.
+    errors: str = ""
+    #: When the provider accepts requests again, if it said so.
+    resumes_at: datetime | None = None
     #: Output of the agent: bounded, secrets masked.
-    transcript: bytes
+    transcript: str = ""
+
+    def rejected(self, fault: str) -> "Outcome":
+        return self._replace(kind=OutcomeKind.REJECTED, message=fault)

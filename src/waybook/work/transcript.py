@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from waybook.json_values import Json
@@ -13,33 +14,28 @@ from waybook.work.output import Tail
 from waybook.work.tasks import Task
 
 #: Variables that every agent gets from this process, if they are set.
-PASSED: Final = (
+_PASSED: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "LANG", "LC_*", "XDG_*"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "IS_SANDBOX"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
 #: Names of variables and headers whose value is masked.
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth|cookie", re.IGNORECASE)
-MIN_SECRET_LENGTH: Final = 6
+_MIN_SECRET_LENGTH: Final = 6
 MAX_SHOWN_LENGTH: Final = 2_000
-MAX_TRANSCRIPT_BYTES: Final = 256 * 1024
-_BEGIN_BYTES = MAX_TRANSCRIPT_BYTES // 4
-_END_BYTES = MAX_TRANSCRIPT_BYTES - _BEGIN_BYTES
+MAX_TRANSCRIPT_LENGTH: Final = 60_000
 
 
 class Transcript:
-    """Beginning and end of an agent's output. Secrets are masked in it, in lines and results."""
+    """Last output of an agent. Secrets are masked in it, in lines and results."""
 
-    def __init__(self, hidden: set[str], on_line: Callable[[str], None]) -> None:
-        listed = {each for each in hidden if len(each) >= MIN_SECRET_LENGTH}
+    def __init__(self, hidden: Iterable[str], on_line: Callable[[str], None]) -> None:
+        listed = {each for each in hidden if len(each) >= _MIN_SECRET_LENGTH}
         listed |= {json.dumps(each)[1:-1] for each in listed}
         self._secrets = sorted(listed, key=len, reverse=True)
         self.mask = redactor(listed)
         self._on_line = on_line
-        self._begin = ""
-        self._room = _BEGIN_BYTES
-        self._end = Tail(_END_BYTES)
-        self._left_out = 0
+        self._end = Tail(MAX_TRANSCRIPT_LENGTH)
 
     def hide(self, text: str) -> str:
         """Replace the known secrets only: content of the agent is not changed otherwise."""
@@ -58,16 +54,8 @@ class Transcript:
         return value
 
     def add(self, line: str) -> None:
-        line += "\n"
-        if len(line) > (self._room if self._room > 0 else _END_BYTES):
-            # Masked before it is cut, because a cut secret would not be recognized.
-            line = self.mask(line)
-        if self._room > 0:
-            self._begin += line[: self._room]
-        else:
-            self._end.add(line)
-            self._left_out += len(line)
-        self._room -= len(line)
+        # Masked before it is cut, because a cut secret would not be recognized.
+        self._end.add(f"{self.mask(line) if len(line) >= MAX_TRANSCRIPT_LENGTH else line}\n")
 
     def show(self, line: str) -> None:
         """Pass a line on to people."""
@@ -77,34 +65,22 @@ class Transcript:
         self.add(f"[waybook] {text}")
         self.show(text)
 
-    def __bytes__(self) -> bytes:
-        end = str(self._end)
-        gap = self._left_out - len(end)
-        middle = f"[waybook] {gap:,} characters left out\n" if gap > 0 else ""
-        return self.mask(f"{self._begin}{middle}{end}").encode(errors="replace")
+    def __str__(self) -> str:
+        return self.mask(str(self._end))
 
 
-def allowed_variables(environment: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Return the variables with one of these names; `*` stands for any ending.
-
-    >>> allowed_variables({"LANG": "C", "LC_ALL": "C", "AWS_KEY": "k"}, ("LANG", "LC_*"))
-    {'LANG': 'C', 'LC_ALL': 'C'}
-    """
-    exact = {name for name in names if not name.endswith("*")}
-    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in exact or name.startswith(beginnings)
-    }
+def variables_of(adapter: Adapter) -> dict[str, str]:
+    """Return the variables of this process that the agent may have, and its own ones."""
+    allowed = (*_PASSED, *adapter.pass_variables)
+    passed = {n: v for n, v in os.environ.items() if any(fnmatchcase(n, name) for name in allowed)}
+    return passed | dict(adapter.set_variables)
 
 
 def secrets_of(adapter: Adapter, task: Task) -> set[str]:
     """Return the values that must not appear in lines, transcripts and results."""
-    passed = allowed_variables(os.environ, (*PASSED, *adapter.pass_variables))
     server: Mapping[str, Any] = task.mcp_server or {}
-    headers: dict[str, str] = server.get("headers", {})
-    named = {**passed, **adapter.set_variables, **task.environment, **server.get("env", {})}
+    named = {**variables_of(adapter), **task.environment, **server.get("env", {})}
     secrets = {value for name, value in named.items() if _SECRET_NAME.search(name)}
     # A header such as `Bearer …` contains its secret as the last word.
-    return {*secrets, *task.secrets, *(value.split()[-1] for value in headers.values() if value)}
+    headers = {value.split()[-1] for value in server.get("headers", {}).values() if value}
+    return {*secrets, *task.secrets, *headers}

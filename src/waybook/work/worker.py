@@ -21,11 +21,10 @@ from waybook.work.adapters import Adapter
 from waybook.work.agent_process import run_agent
 from waybook.work.delivery import HEARTBEAT_SECONDS, Workshop
 from waybook.work.held import HeldJob, HeldStep
-from waybook.work.options import Reservation, reserve
 from waybook.work.prompts import job_prompt, name_of
-from waybook.work.records import Record, Stage
-from waybook.work.step_work import StepWork, usage_arguments
-from waybook.work.tasks import Outcome, OutcomeKind, Task
+from waybook.work.records import Record, Stage, read_record
+from waybook.work.step_work import StepWork
+from waybook.work.tasks import MICROS_PER_DOLLAR, Limits, Outcome, OutcomeKind, Task
 from waybook.work.worktrees import GitError
 
 log = logging.getLogger(__name__)
@@ -33,6 +32,7 @@ log = logging.getLogger(__name__)
 _MAX_LINES: Final = 20
 _MAX_FAILURES: Final = 5
 _MAX_REASON_LENGTH: Final = 500
+_MAX_LOG_BYTES: Final = 1024 * 1024
 _REPORT_SECONDS: Final = 10.0
 _ERROR_SECONDS: Final = 30.0
 _MIN_REPORT_SECONDS: Final = 2.0
@@ -82,8 +82,8 @@ class Worker:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     #: Whether work failed for good, or is left that this worker cannot do.
     has_failed: bool = False
-    #: Plans and runs at a cap: their next work is reserved before it is claimed.
-    capped: set[str] = field(default_factory=set)
+    #: Plans and runs at a cap, with its status: work is reserved there before it is claimed.
+    capped: dict[str, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Work until everything is complete, nothing can be done, or the process drains."""
@@ -113,7 +113,7 @@ class Worker:
         try:
             return await self._work_once()
         except WaybookError as error:
-            if self.shop.options.plan_id or self.shop.options.run_id:
+            if self.shop.options.subject:
                 raise
             # Workers for all plans outlive a plan that is deleted, or a server without rights.
             self._note("sleeping", error.message)
@@ -122,30 +122,33 @@ class Worker:
 
     async def _work_once(self) -> bool:
         """Do one step or job, or wait for one. Return whether there may be more work."""
-        wanted = await self.shop.options.wanted(self.agent.client)
-        ended = 0
+        wanted, ended = await self._wanted(), 0
         for subject in wanted:
             if self.draining.is_set():
                 return True
-            reservation = None
-            if next(iter(subject.values()), "") in self.capped:
-                reservation = await self._reserve(subject)
-                if reservation.id is None:
-                    ended += reservation.is_ended
-                    self.has_failed |= reservation.is_ended
+            if (name := next(iter(subject.values()), "")) in self.capped:
+                reserved = await self._reserve(subject)
+                if reserved is None:
+                    ended += self.capped[name] == "ended"
                     continue
+                await self._settle(reserved[0], "given_back", None)
             reply = await self._claim(subject, waits=len(wanted) == 1)
             if reply["status"] in READY:
-                await self._do(reply, reservation)
+                await self._do(reply)
                 return True
-            if reservation is not None:
-                await self._settle(reservation, "given_back", None)
             ended += self._is_over(reply)
         if ended == len(wanted) == 1 and wanted[0]:
             return False
         if len(wanted) > 1 or self.capped:
             await self._pause(self.shop.options.wait_seconds)
         return True
+
+    async def _wanted(self) -> list[Mapping[str, str]]:
+        """Return the plans and runs that may have work, as arguments of the calls that claim it."""
+        if self.shop.options.subject:
+            return [self.shop.options.subject]
+        plans = (await self.agent.client.call("list_active_plans", limit=100))["plans"]
+        return [*({"planId": plan["planId"]} for plan in plans), {}]
 
     async def _claim(self, subject: Mapping[str, str], *, waits: bool) -> dict[str, Any]:
         tool = "get_next_step" if "planId" in subject else "get_next_job"
@@ -168,83 +171,67 @@ class Worker:
             return True
         return False
 
-    async def _do(self, reply: dict[str, Any], reservation: Reservation | None) -> None:
+    async def _do(self, reply: dict[str, Any]) -> None:
         kind = HeldStep if "stepId" in reply else HeldJob
         claim = kind(self.agent.client, reply, ClaimTerms(self.session, "retry", HEARTBEAT_SECONDS))
         name = "planId" if "planId" in reply else "runId"
-        subject: dict[str, str] = {name: reply[name]}
-        started, outcome, kind_of_end = asyncio.get_running_loop().time(), None, "given_back"
+        subject = {name: str(reply[name])}
+        started, outcome, end, reserved = (
+            asyncio.get_running_loop().time(),
+            None,
+            "given_back",
+            None,
+        )
         try:
             async with claim:
-                reservation = reservation or await self._reserve(subject)
-                if reservation.id is None:
-                    await claim.give_back(reservation.message[:_MAX_REASON_LENGTH])
+                reserved = await self._reserve(subject)
+                if reserved is None:
+                    await claim.give_back(self.state["reason"])
                     return
                 working = {**subject, f"{claim.KIND}Id": claim.id}
-                self._note("working", "", reservationId=reservation.id, **working)
+                self._note("working", "", reservationId=reserved[0], **working)
                 if isinstance(claim, HeldStep):
-                    outcome = await self._do_step(claim, reservation)
+                    outcome = await self._do_step(claim, reserved[1])
                 else:
-                    outcome = await self._do_job(claim, reservation)
-                kind_of_end = await self._conclude(claim, outcome)
+                    outcome = await self._do_job(claim, reserved[1])
+                end = await self._conclude(claim, outcome)
         except HoldLost as error:
             self.shop.options.say(f"{self.session}: {error}")
-            if isinstance(claim, HeldStep):
-                await self.shop.forget(claim, self.session)
         except (WaybookError, GitError, OSError) as error:
-            kind_of_end = "failed"
+            end = "failed"
             self.agent.failures += 1
             self.shop.options.say(f"{self.session}: {type(error).__name__}: {error}")
         finally:
-            if reservation is not None and reservation.id is not None:
+            if reserved is not None:
                 seconds = asyncio.get_running_loop().time() - started
-                await self._settle(reservation, kind_of_end, outcome, seconds)
+                await self._settle(reserved[0], end, outcome, seconds)
 
-    async def _do_step(self, step: HeldStep, reservation: Reservation) -> Outcome:
-        state = self.shop.state
-        record = state.record_of(step.plan_id, step.step_id)
+    async def _do_step(self, step: HeldStep, limits: Limits) -> Outcome:
+        shop, name = self.shop, f"step {step.order} {name_of(step.reply)}"
+        path = shop.state.record_path(step.plan_id, step.step_id)
+        record = read_record(path)
         if record is None or record.stage is not Stage.PARKED:
-            path = state.record_path(step.plan_id, step.step_id)
             record = Record(path, step.reply, self.session, self.agent.name)
         record.reply, record.session = step.reply, self.session
-        output = state.open_log(f"{step.plan_id}-{step.step_id}-{step.attempt}")
         self.lines.clear()
+        shop.options.say(f"{self.session} ({self.agent.name}): {name}")
+        with shop.state.open_log(f"{step.plan_id}-{step.step_id}-{step.attempt}") as log_file:
 
-        def show(line: str) -> None:
-            output.write(line)
-            self.lines.append(line[:_MAX_REASON_LENGTH])
-            self.changed.set()
+            def show(line: str) -> None:
+                if log_file.tell() < _MAX_LOG_BYTES:
+                    log_file.write(f"{line}\n")
+                self.lines.append(line[:_MAX_REASON_LENGTH])
+                self.changed.set()
 
-        name = f"step {step.order} {name_of(step.reply)}"
-        self.shop.options.say(f"{self.session} ({self.agent.name}): {name}")
-        try:
-            work = StepWork(
-                self.shop,
-                self.agent.client,
-                step,
-                self.agent.adapter,
-                reservation.limits,
-                show,
-                record,
-            )
+            agent = self.agent
+            work = StepWork(shop, agent.client, step, agent.adapter, limits, show, record)
             outcome = await work.run()
-        except asyncio.CancelledError:
-            if record.stage is Stage.WORKING:
-                await self.shop.clear(record)
-            else:
-                step.keep()  # The next start delivers the result.
-            raise
-        except Exception:
-            await self.shop.clear(record)
-            raise
-        finally:
-            output.close()
         if record.stage is Stage.PARKED:
             self._note("parked", f"step {step.order} waits for a review")
-            self.shop.options.say(f"{self.session}: {self.state['reason']}")
+            shop.options.say(f"{self.session}: {self.state['reason']}")
         return outcome
 
-    async def _do_job(self, job: HeldJob, reservation: Reservation) -> Outcome:
+    async def _do_job(self, job: HeldJob, limits: Limits) -> Outcome:
         inputs = [(each["documentKey"], await job.read_input(each)) for each in job.inputs]
         keys = [document["documentKey"] for document in job.documents]
         schema: Json = None
@@ -254,11 +241,10 @@ class Worker:
         with TemporaryDirectory(prefix="waybook-job-") as folder:
             prompt = job_prompt(job.prompt, inputs, job.so_far)
             task = Task(prompt, Path(folder), schema, secrets=self.shop.options.secrets)
-            adapter, limits = self.agent.adapter, reservation.limits
-            outcome = await run_agent(adapter, task, limits, self.lines.append)
+            outcome = await run_agent(self.agent.adapter, task, limits, self.lines.append)
         if outcome.kind is not OutcomeKind.DONE:
             return outcome
-        usage: Any = usage_arguments(outcome.usage) or None
+        usage: Any = outcome.usage.arguments() or None
         if schema is None:
             await job.submit(outcome.text, usage=usage)
         else:
@@ -299,36 +285,45 @@ class Worker:
             await claim.fail(reason, retryable=may_retry)
         return "failed"
 
-    async def _reserve(self, subject: dict[str, str]) -> Reservation:
+    async def _reserve(self, subject: Mapping[str, str]) -> tuple[str, Limits] | None:
+        """Reserve what one step or job may use; return None at a cap."""
+        options, name = self.shop.options, next(iter(subject.values()))
+        wanted = options.reservation(subject)
         named = {"agent": self.agent.name, "sessionId": self.session}
-        reservation = await reserve(self.shop.options, self.agent.client, subject, **named)
-        key = next(iter(subject.values()))
-        if reservation.id is not None:
-            self.capped.discard(key)
-        elif key not in self.capped:
-            self.capped.add(key)
-            self.shop.options.say(f"{self.session}: {reservation.message}")
-        if reservation.id is None:
-            self._note("sleeping", reservation.message, **subject)
-        return reservation
+        reply = await self.agent.client.call("reserve_work", **wanted, **named)
+        if reply["status"] == "granted":
+            self.capped.pop(name, None)
+            most, usual = reply.get("maximum") or {}, options.limits
+            cost = most.get("costUsd")
+            return str(reply["reservationId"]), usual._replace(
+                seconds=min(usual.seconds, float(most.get("seconds") or usual.seconds)),
+                cost_micros=None if cost is None else round(cost * MICROS_PER_DOLLAR),
+                tokens=most.get("tokens"),
+            )
+        cap = reply["cap"]
+        used = f"{cap['used']} of {cap['limit']} {cap['unit']} per {cap['scope']} are used"
+        where = f"; decide here: {reply['url']}" if reply.get("url") else ""
+        self._note("sleeping", f"{reply['status']}: {used}{where}", **subject)
+        if name not in self.capped:
+            options.say(f"{self.session}: {self.state['reason']}")
+        self.capped[name] = reply["status"]
+        self.has_failed |= reply["status"] == "ended"
+        return None
 
     async def _settle(
-        self, reservation: Reservation, end: str, outcome: Outcome | None, seconds: float = 0.0
+        self, reservation: str, end: str, outcome: Outcome | None, seconds: float = 0.0
     ) -> None:
-        if not reservation.id:
-            return
-        usage = usage_arguments(outcome.usage) if outcome else {}
-        usage.pop("model", None)
+        usage = outcome.usage._replace(model=None).arguments() if outcome else {}
         try:
             await self.agent.client.call(
                 "settle_work",
-                reservationId=reservation.id,
+                reservationId=reservation,
                 outcome=end,
                 usage=usage,
                 seconds=round(seconds),
             )
         except WaybookError as error:  # It ends on its own.
-            log.warning("the reservation %s was not settled: %s", reservation.id, error)
+            log.warning("the reservation %s was not settled: %s", reservation, error)
 
     def _note(self, state: str, reason: str = "", **more: str | None) -> None:
         named = {"state": state, "reason": reason[:_MAX_REASON_LENGTH], **more}

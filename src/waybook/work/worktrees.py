@@ -1,21 +1,21 @@
 """Git worktrees: every step gets a branch and a folder of its own."""
 
 import asyncio
+import re
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from waybook.errors import InvalidInput
+from waybook.plan.touches import Comparison
 
 #: Agents can write into their worktree, so nothing that a repository names is executed here.
 _SAFE: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _IDENTITY: Final = ("-c", "user.name=Waybook worker", "-c", "user.email=worker@waybook.invalid")
 _GIT_SECONDS: Final = 300.0
-_ANY_FOLDERS: Final = "**"
 
 
 class GitError(Exception):
@@ -32,6 +32,8 @@ class Repository:
     def __init__(self, common: Path) -> None:
         #: The folder `.git`, which all worktrees share.
         self.common = common
+        #: Worktrees that this process uses.
+        self.trees: dict[Path, Tree] = {}
         self._adding = asyncio.Lock()
         self._identity: tuple[str, ...] | None = None
 
@@ -70,18 +72,28 @@ class Repository:
             self._identity = _IDENTITY if status else ()
         return self._identity
 
-    async def add_tree(self, folder: Path, branch: str | None, start: str) -> "Tree":
-        """Create a worktree at a commit, in place of a leftover one at this path."""
+    async def open_tree(self, folder: Path, branch: str | None, start: str) -> "Tree":
+        """Check out a commit in the worktree at this path. Its ignored files stay.
+
+        A worktree that another process has left there is replaced.
+        """
+        at = ("--detach",) if branch is None else ("-B", branch)
+        if (tree := self.trees.get(folder)) is not None:
+            await tree.git("reset", "--quiet", "--hard")
+            await tree.git("clean", "--quiet", "--force", "-d")
+            await tree.git("checkout", "--quiet", "--force", *at, start)
+            return tree
         async with self._adding:
             await self.remove_tree(folder)
-            words = ["--detach"] if branch is None else ["-B", branch]
-            await self.git("worktree", "add", "--force", "--quiet", *words, str(folder), start)
+            await self.git("worktree", "add", "--force", "--quiet", *at, str(folder), start)
         # Agents can change the file .git of their worktree, so it is read only once, before they
         # start.
         pointer = (folder / ".git").read_text("utf-8")
-        return Tree(self, folder, Path(pointer.removeprefix("gitdir:").strip()))
+        tree = Tree(self, folder, Path(pointer.removeprefix("gitdir:").strip()))
+        return self.trees.setdefault(folder, tree)
 
     async def remove_tree(self, folder: Path) -> None:
+        self.trees.pop(folder, None)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         await self.git("worktree", "prune")
 
@@ -103,12 +115,6 @@ class Tree:
     async def try_git(self, *words: str) -> tuple[int, str]:
         where = (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
         return await run_git(*where, *words, folder=self.folder)
-
-    async def restart(self, branch: str, start: str) -> None:
-        """Use the worktree for another step. Ignored files stay."""
-        await self.git("reset", "--quiet", "--hard")
-        await self.git("clean", "--quiet", "--force", "-d")
-        await self.git("checkout", "--quiet", "--force", "-B", branch, start)
 
     async def commit(self, message: str) -> None:
         """Commit what the agent changed, and what is left of a merge.
@@ -152,38 +158,14 @@ def uncovered(names: Iterable[str], touches: Sequence[str]) -> list[str]:
     ['src/b/c.py', 'README.md']
     >>> uncovered(["src/b/c.py", "docs/x/y"], ["src/**", "docs"]), uncovered(["a"], ["db:main"])
     ([], [])
+    >>> uncovered(["*", "s?c/a"], ["src/**"])
+    ['*', 's?c/a']
     """
-    globs = [touch.strip().split("/") for touch in touches if ":" not in touch]
-    parts = [[part for part in glob if part not in {"", "."}] for glob in globs]
-    return [name for name in names if globs and not any(_covers(p, name) for p in parts)]
-
-
-def _covers(glob: Sequence[str], name: str) -> bool:
-    """Return whether a glob matches a file or a folder that contains it."""
-    places = _passing({0}, glob)
-    for part in name.split("/"):
-        if len(glob) in places:
-            return True
-        following = set[int]()
-        for place in places:
-            # Only `*` and `?` are special in a touch.
-            if glob[place] == _ANY_FOLDERS:
-                following.add(place)
-            elif fnmatchcase(part, glob[place].replace("[", "[[]")):
-                following.add(place + 1)
-        places = _passing(following, glob)
-    return len(glob) in places
-
-
-def _passing(places: Iterable[int], glob: Sequence[str]) -> set[int]:
-    """Add the positions behind each `**`, because it may stand for no folder."""
-    reached = set(places)
-    for place in places:
-        end = place
-        while end < len(glob) and glob[end] == _ANY_FOLDERS:
-            end += 1
-            reached.add(end)
-    return reached
+    globs = [(*touch.split("/"), "**") for touch in touches if ":" not in touch]
+    # In the name of a file, a wildcard stands for itself.
+    parts = {name: re.sub(r"[*?]", "\0", name).split("/") for name in names}
+    covers = Comparison().overlaps
+    return [n for n in parts if globs and not any(covers(glob, parts[n]) for glob in globs)]
 
 
 async def run_git(*words: str, folder: Path | None = None) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from waybook.settings import Settings
 from waybook.settings_reading import settings_from
 from waybook.work.adapters import find_adapter, init_adapters, load_adapters
 from waybook.work.fleet import run_fleet
-from waybook.work.options import Cap, Options
+from waybook.work.options import Options
 from waybook.work.tasks import Limits
 
 #: A call is repeated for this long while the server or its database is away.
@@ -126,14 +126,14 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
         if not agents:
             hint = "waybook work PLAN --agent claude-code, or: waybook work init"
             raise HintedError("no agent is named", hint)
-        subject: dict[str, Any] = {} if is_all else _find(server, work)
+        subject = {} if is_all else _find(server, work)
         workers = sum(count for _, count in agents)
-        if "plan_id" in subject and workers > 1 and not options["yes"]:
-            _confirm(server.read("plan", q=subject["plan_id"]), workers)
+        if "planId" in subject and workers > 1 and not options["yes"]:
+            _confirm(server.read("plan", q=subject["planId"]), workers)
     settings, folder, check = settings_from(flags).settings, Path.cwd(), options["check"]
     connect, entry, secrets = _access(flags, settings)
     caps = [
-        Cap(scope, period, unit, limit * factor)
+        {"scope": scope, "period": period, "unit": unit, "limit": limit * factor}
         for option, (unit, factor) in _UNITS.items()
         for scope, period, limit in options[option]
     ]
@@ -153,7 +153,7 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
         grace_seconds=options["grace"],
         mcp_server=entry,
         secrets=secrets,
-        **subject,
+        subject=subject,
     )
     sys.exit(asyncio.run(run_fleet(chosen)))
 
@@ -172,12 +172,12 @@ def _agents_file() -> Path:
 def _find(server: Server, text: str | None) -> dict[str, str]:
     """Return the plan or, if there is no such plan, the run with this id or name."""
     try:
-        return {"plan_id": server.read("plan", q=text)["planId"]}
+        return {"planId": server.read("plan", q=text)["planId"]}
     except (ToolError, NotFound) as error:
         is_missing = isinstance(error, NotFound) or error.error["code"] == "NOT_FOUND"
         if text is None or not is_missing:
             raise
-    return {"run_id": server.read("run", q=text)["runId"]}
+    return {"runId": server.read("run", q=text)["runId"]}
 
 
 def _confirm(plan: Body, workers: int) -> None:
