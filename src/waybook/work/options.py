@@ -52,4 +52,5 @@ class Options:
                 share = share if unit == "costUsd" else int(share) or 1
                 most[unit] = min(most.get(unit, share), share)
         caps = [{**cap, "scope": work} if cap["scope"] == "work" else {**cap} for cap in self.caps]
-        return {**subject, "maximum": most, "caps": caps}
+        # Reports renew the reservation. That of a killed worker counts as used when it ends.
+        return {**subject, "maximum": most, "caps": caps, "leaseSeconds": 60}
