@@ -22,12 +22,12 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Final
 
+import psycopg
+
 from faults.cluster import DIRECT, HOST, POOLED, Cluster, Options, running_cluster, start_servers
 from faults.conduct import internal_errors
 from faults.processes import Command, Supervised
 from faults.tenants import inside
-import psycopg
-
 from waybook.accounts.model import NewUser
 from waybook.app.accounts.members import add_token, add_user
 from waybook.app.request.request_context import RequestContext
@@ -87,7 +87,8 @@ for name in touched:
         note("violations", f"step {{order}} edits {{name}} while another agent does")
     held.append(lock)
 kind = fate.random()
-note("fates", "limit" if kind < 0.1 else "hang" if kind < 0.15 else "crash" if kind < 0.25 else "work")
+fates = ((0.1, "limit"), (0.15, "hang"), (0.25, "crash"), (1, "work"))
+note("fates", next(name for below, name in fates if kind < below))
 if kind < 0.1:
     time.sleep(pause / 4)
     end(f"Claude AI usage limit reached|{{int(time.time()) + 8}}", is_error=True)
@@ -286,6 +287,19 @@ def leftovers(scene: Scene) -> Iterator[str]:
                 yield f"process {path.parent.name}"
 
 
+def faults_of(scene: Scene, steps: list[dict[str, Any]], status: dict[str, Any]) -> Iterator[str]:
+    done = {step["stepOrder"]: step.get("resultSummary") for step in status["completedSteps"]}
+    if done != {order: f"did {order}" for order in range(1, STEPS + 1)}:
+        yield f"the plan is {status['status']}; results: {done}"
+    yield from scene.lines("violations")
+    yield from merged_faults(scene, {n: step["touches"] for n, step in enumerate(steps, 1)})
+    yield from leftovers(scene)
+    say(f"{len(done)} steps done; {len(scene.lines('calls'))} starts of agents:")
+    say(f"{dict(Counter(scene.lines('fates')))}")
+    spent = len(scene.lines("spent")) * COST_DOLLARS
+    say(f"{spent:.2f} dollars spent; the cap was raised {scene.raised} times")
+
+
 async def conduct(seed: int, minutes: float) -> int:
     rng = random.Random(seed)
     options = Options(disk_megabytes=None, lease_seconds=20)
@@ -295,7 +309,10 @@ async def conduct(seed: int, minutes: float) -> int:
         await start_servers(cluster)
         steps = [*make_steps(rng)]
         plan = await scene.person.call(
-            "create_research_plan", name="Overlapping steps", researchQuestion="Is every edit made once?", steps=steps
+            "create_research_plan",
+            name="Overlapping steps",
+            researchQuestion="Is every edit made once?",
+            steps=steps,
         )
         scene.plan_id = plan["planId"]
         workers = {name: Supervised(name, partial(scene.command, name)) for name in PROCESSES}
@@ -320,25 +337,14 @@ async def conduct(seed: int, minutes: float) -> int:
                     while worker.pid is not None:
                         await asyncio.sleep(0.1)
             await worker.stop()
-        seconds = time.monotonic() - begun
-        faults = [*scene.lines("violations")]
-        done = {step["stepOrder"]: step.get("resultSummary") for step in status["completedSteps"]}
-        if done != {order: f"did {order}" for order in range(1, STEPS + 1)}:
-            faults.append(f"the plan is {status['status']}; results: {done}")
-        touched = {order: step["touches"] for order, step in enumerate(steps, 1)}
-        faults += merged_faults(scene, touched)
-        faults += leftovers(scene)
-        faults += [repr(end) for end in ends if not isinstance(end, asyncio.CancelledError)]
-        faults += internal_errors(cluster.home)
-        tries, fates = len(scene.lines("calls")), Counter(scene.lines("fates"))
-        spent = len(scene.lines("spent")) * COST_DOLLARS
-        say(f"{len(done)} steps in {seconds / 60:.1f} minutes; {tries} starts of agents: {dict(fates)}")
-        say(f"kills: {dict(scene.faults)}; {spent:.2f} dollars; the cap was raised {scene.raised} times")
-        for fault in faults:
-            say(f"VIOLATION: {fault}")
-        if not faults:
+        say(f"{(time.monotonic() - begun) / 60:.1f} minutes, kills: {dict(scene.faults)}")
+        violations = [*faults_of(scene, steps, status), *internal_errors(cluster.home)]
+        violations += [repr(end) for end in ends if not isinstance(end, asyncio.CancelledError)]
+        for violation in violations:
+            say(f"VIOLATION: {violation}")
+        if not violations:
             shutil.rmtree(cluster.home, ignore_errors=True)
-    return 1 if faults else 0
+    return 1 if violations else 0
 
 
 def main(arguments: list[str]) -> int:
