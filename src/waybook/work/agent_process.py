@@ -90,8 +90,8 @@ async def _run_round(
     return done._replace(
         kind=kind,
         message=message,
-        text=transcript.hide(text),
-        result=transcript.hide_in(result) if kind is OutcomeKind.DONE else None,
+        text=str(transcript.hide(text)),
+        result=transcript.hide(result) if kind is OutcomeKind.DONE else None,
         conversation=name,
         resumes_at=reset_time(done.errors, resets, now) if is_quota else None,
         transcript=str(transcript),

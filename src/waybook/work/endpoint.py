@@ -1,9 +1,7 @@
 """Tasks that need only text, answered by a model endpoint instead of an agent process."""
 
-import asyncio
 import math
 import os
-from weakref import WeakKeyDictionary
 
 from waybook.errors import EndpointFailed
 from waybook.integrations.llm_client import ModelClient
@@ -25,9 +23,7 @@ _KINDS = (
 #: Beginnings of the errors of a connection, which have no status.
 _AWAY = ("it cannot be reached", "the connection broke", "it did not finish")
 #: Clients with their connections, which all workers of a process share.
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, ModelClient]] = (
-    WeakKeyDictionary()
-)
+_clients: dict[Endpoint, ModelClient] = {}
 
 
 async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Outcome:
@@ -55,20 +51,19 @@ async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Outcome:
 
 
 def _client(endpoint: Endpoint) -> ModelClient:
-    clients = _clients.setdefault(asyncio.get_running_loop(), {})
-    if endpoint not in clients:
+    if endpoint not in _clients:
         key = os.environ.get(endpoint.key_variable) if endpoint.key_variable else None
-        clients[endpoint] = ModelClient(
+        _clients[endpoint] = ModelClient(
             endpoint.url,
             endpoint.model,
             key,
             connections=MAX_CONNECTIONS,
             max_retry_seconds=MAX_RETRY_SECONDS,
         )
-    return clients[endpoint]
+    return _clients[endpoint]
 
 
 async def close_endpoints() -> None:
     """Close the connections of all endpoints."""
-    for client in _clients.pop(asyncio.get_running_loop(), {}).values():
-        await client.close()
+    while _clients:
+        await _clients.popitem()[1].close()

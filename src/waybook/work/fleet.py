@@ -53,30 +53,24 @@ async def _run_workers(
 ) -> None:
     loop = asyncio.get_running_loop()
     tasks = [asyncio.create_task(worker.run()) for worker in workers]
-    deadline: asyncio.TimerHandle | None = None
 
     def cancel() -> None:
         for task in tasks:
             task.cancel()
 
     def stop() -> None:
-        nonlocal deadline
         if draining.is_set():
             cancel()
             return
         options.say(f"stopping in at most {options.grace_seconds:g} s; once more to stop now")
         draining.set()
-        deadline = loop.call_later(options.grace_seconds, cancel)
+        loop.call_later(options.grace_seconds, cancel)
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)
     try:
         results = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
-        cancel()
-        await asyncio.wait(tasks)
-        if deadline is not None:
-            deadline.cancel()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
     for result in results:

@@ -1,5 +1,6 @@
 """Steps and jobs that a worker holds: they can be given back, and an agent may end its own step."""
 
+from abc import abstractmethod
 from datetime import datetime
 from typing import Final
 
@@ -9,7 +10,6 @@ from waybook.errors import NotModifiable
 from waybook.json_values import format_time
 
 _HEARTBEAT_TOKENS: Final = 500
-_STOPPED: Final = "the worker was stopped"
 
 
 class Held(Claim):
@@ -27,6 +27,16 @@ class Held(Claim):
             resumesAt=format_time(resumes_at),
             agent=agent,
         )
+
+    @abstractmethod
+    async def end_attempt(self, reason: str, *, may_retry: bool) -> None:
+        """Report a failed attempt, after which there may be another one."""
+
+    async def _give_back(self, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            await self.end_attempt(describe_error(error), may_retry=True)
+        else:
+            await self.give_back("the worker was stopped")
 
 
 class HeldStep(Held, Step):
@@ -52,22 +62,13 @@ class HeldStep(Held, Step):
         if status != "in_progress" and not self.is_ended_by_agent:
             raise HoldLost(f"the step is {status}")
 
-    async def fail(self, reason: str, *, retry: bool = False) -> None:
+    async def end_attempt(self, reason: str, *, may_retry: bool) -> None:
         try:
-            await super().fail(reason, retry=retry)
+            await self.fail(reason, retry=may_retry)
         except NotModifiable:  # No step can be failed while a review is open.
             await self.give_back(reason)
 
-    async def _give_back(self, error: BaseException | None) -> None:
-        if isinstance(error, Exception):
-            await self.fail(describe_error(error), retry=True)
-        else:
-            await self.give_back(_STOPPED)
-
 
 class HeldJob(Held, Job):
-    async def _give_back(self, error: BaseException | None) -> None:
-        if isinstance(error, Exception):
-            await self.fail(describe_error(error))
-        else:
-            await self.give_back(_STOPPED)
+    async def end_attempt(self, reason: str, *, may_retry: bool) -> None:
+        await self.fail(reason, retryable=may_retry)

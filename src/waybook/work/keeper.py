@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pathlib import Path
 MARK = "WAYBOOK_AGENT"
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
-_MEMORY_SECONDS = 0.5
+_MEMORY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 #: Processes that the agent left running get this long after SIGTERM.
 _LEFT_SECONDS = 1.0
@@ -77,7 +77,7 @@ def _watch(
         _reap(agent)
         if agent.returncode is not None or channel in readable:
             return False
-        if max_memory and _memory(_tree(agent.pid), max_memory) > max_memory:
+        if max_memory and _memory(_tree(agent.pid)) > max_memory:
             return True
 
 
@@ -100,12 +100,8 @@ def _end(agent: "subprocess.Popen[bytes]", grace: float) -> None:
         return
     deadline = time.monotonic() + _MAX_KILL_SECONDS
     while time.monotonic() < deadline:
-        # Stop all processes before killing any, because a running one may start others meanwhile.
-        stopped: set[int] = set()
-        while new := set(_tree(agent.pid)) - stopped:
-            _signal(new, signal.SIGSTOP)
-            stopped |= new
-        _signal(stopped, signal.SIGKILL)
+        # Processes that were started meanwhile are found the next time.
+        _signal(_tree(agent.pid), signal.SIGKILL)
         if _wait(agent, _POLL_SECONDS):
             return
 
@@ -122,7 +118,7 @@ def _wait(agent: "subprocess.Popen[bytes]", seconds: float) -> bool:
         time.sleep(_POLL_SECONDS / 5)
 
 
-def _signal(pids: "list[int] | set[int]", number: int) -> None:
+def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -148,18 +144,8 @@ def _tree(agent: int) -> list[int]:
     return tree
 
 
-def _memory(pids: list[int], enough: int) -> int:
-    """Return the bytes that these processes use, with shared pages divided among their users.
-
-    These are expensive to read, so they are read only if the simple sum is above `enough`.
-    """
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = 0
-    for pid in pids:
-        with suppress(OSError, ValueError, IndexError):
-            total += int(_PROC.joinpath(str(pid), "statm").read_text().split()[1]) * page
-    if total <= enough:
-        return total
+def _memory(pids: list[int]) -> int:
+    """Return the bytes that these processes use, with shared pages divided among their users."""
     total = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 
 from waybook.client import Client
 from waybook.errors import InvalidInput, InvalidTransition, NotModifiable, TooLarge, WaybookError
+from waybook.json_values import Json
 from waybook.work import prompts
 from waybook.work.adapters import Adapter
 from waybook.work.agent_process import run_agent
@@ -132,21 +133,16 @@ class StepWork:
         except WaybookError as error:
             log.warning("the transcript of step %s was not stored: %s", self.step.step_id, error)
 
-    def _review_in(self, outcome: Outcome) -> dict[str, Any] | None:
-        """Return the review that the agent asks for in its answer, if it does."""
-        _, mark, question = outcome.text.rpartition(f"{self.review_mark}:")
-        return {"summary": question.strip()[:_MAX_SUMMARY_LENGTH]} if mark else None
-
     async def _accept(self, outcome: Outcome) -> Outcome:
         """Submit or park an agent's work; a rejected outcome says what the agent has to correct."""
         await self._keep_transcript(outcome)
         await self.step.look()
-        review = self._review_in(outcome)
-        # With a review or after the end of the step, it does not matter how the process ended.
-        if not (outcome.kind is OutcomeKind.DONE or review or self.step.is_ended_by_agent):
+        _, mark, question = outcome.text.rpartition(f"{self.review_mark}:")
+        # With a question or after the end of the step, it does not matter how the process ended.
+        if not (outcome.kind is OutcomeKind.DONE or mark or self.step.is_ended_by_agent):
             return outcome
         try:
-            await self._end(outcome, review)
+            await self._end(outcome, question.strip() if mark else None)
         except CheckFailed as error:
             fault = str(error)
             await self._update_tree()
@@ -162,7 +158,7 @@ class StepWork:
             return outcome._replace(kind=OutcomeKind.FAILED, message=fault)
         return outcome.rejected(fault)
 
-    async def _end(self, outcome: Outcome, review: dict[str, Any] | None) -> None:
+    async def _end(self, outcome: Outcome, question: str | None) -> None:
         """Check the work, then merge and submit it, or park the step at a review.
 
         Raises:
@@ -171,16 +167,13 @@ class StepWork:
         """
         step = self.step
         result = outcome.result if isinstance(step.result_schema, dict) else outcome.text
-        is_empty = result is None or result == ""
-        if not step.is_ended_by_agent and review is None and is_empty:
+        is_parked = question is not None or step.type == "checkpoint"
+        if step.is_ended_by_agent:
+            is_parked = await step.look() == "awaiting_input"
+        elif question is None and result in (None, ""):
             raise NotDone("you returned no result")
         if isinstance(result, str):
             result = result[:_MAX_RESULT_LENGTH]
-        if step.type == "checkpoint" and review is None:
-            review = {"summary": outcome.text[:_MAX_SUMMARY_LENGTH] or step.title, "result": result}
-        is_parked = review is not None
-        if step.is_ended_by_agent:
-            is_parked = await step.look() == "awaiting_input"
         await self._check_changes(is_final=not is_parked)
         self.record.save(
             stage=Stage.PARKED if is_parked else Stage.FINISHED,
@@ -191,8 +184,8 @@ class StepWork:
         if not is_parked:
             await self.shop.deliver(self.client, step, self.record)
             return
-        if not step.is_ended_by_agent and review is not None:
-            await self._ask_person(review)
+        if not step.is_ended_by_agent:
+            await self._ask_person(question or outcome.text, None if question else result)
         if self.tree is not None and not is_pooled(str(self.tree.folder)):
             await self.tree.repository.remove_tree(self.tree.folder)
 
@@ -229,12 +222,12 @@ class StepWork:
                 *await repository.identity(), "merge", "--quiet", "--no-edit", self.start
             )
 
-    async def _ask_person(self, review: dict[str, Any]) -> None:
+    async def _ask_person(self, question: str, result: Json) -> None:
         """Request the review. Only one review of a plan can be open, so wait for that one first."""
-        summary = str(review.get("summary") or self.step.title or "Please decide.")
+        summary = question[:_MAX_SUMMARY_LENGTH] or self.step.title or "Please decide."
         while True:
             try:
-                await self.step.review(summary, result=review.get("result"))
+                await self.step.review(summary, result=result)
             except (InvalidTransition, NotModifiable) as error:
                 if error.details.get("new") != "awaiting_review":
                     raise

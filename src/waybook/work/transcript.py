@@ -37,20 +37,17 @@ class Transcript:
         self._on_line = on_line
         self._end = Tail(MAX_TRANSCRIPT_LENGTH)
 
-    def hide(self, text: str) -> str:
+    def hide(self, value: Json) -> Json:
         """Replace the known secrets only: content of the agent is not changed otherwise."""
-        for secret in self._secrets:
-            text = text.replace(secret, "…")
-        return text.encode(errors="replace").decode()
-
-    def hide_in(self, value: Json) -> Json:
         match value:
             case str():
-                return self.hide(value)
+                for secret in self._secrets:
+                    value = value.replace(secret, "…")
+                return value.encode(errors="replace").decode()
             case dict():
-                return {self.hide(name): self.hide_in(inner) for name, inner in value.items()}
+                return {str(self.hide(name)): self.hide(inner) for name, inner in value.items()}
             case list():
-                return [self.hide_in(inner) for inner in value]
+                return [self.hide(inner) for inner in value]
         return value
 
     def add(self, line: str) -> None:

@@ -66,9 +66,6 @@ class Agent:
     def has_stopped(self) -> bool:
         return self.failures >= _MAX_FAILURES
 
-    def seconds_to_wait(self) -> float:
-        return max(0.0, (self.resumes_at - _now()).total_seconds()) if self.resumes_at else 0.0
-
 
 @dataclass(slots=True)
 class Worker:
@@ -79,7 +76,6 @@ class Worker:
     #: What the worker reports: its state, why, and what it works on.
     state: dict[str, str] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
     #: Whether work failed for good, or is left that this worker cannot do.
     has_failed: bool = False
     #: Plans and runs at a cap, with its status: work is reserved there before it is claimed.
@@ -90,11 +86,9 @@ class Worker:
         reports = asyncio.create_task(self._report())
         try:
             while not (self.draining.is_set() or self.agent.has_stopped or self.shop.is_over):
-                if seconds := self.agent.seconds_to_wait():
-                    self._note(
-                        "sleeping", self.agent.reason, until=format_time(self.agent.resumes_at)
-                    )
-                    await self._pause(min(seconds, self.shop.options.wait_seconds))
+                if (until := self.agent.resumes_at) and (left := until - _now()) > timedelta():
+                    self._note("sleeping", self.agent.reason, until=format_time(until))
+                    await self._pause(min(left.total_seconds(), self.shop.options.wait_seconds))
                 elif not await self._try_to_work():
                     self.shop.is_over = True
             if self.agent.has_stopped:
@@ -221,7 +215,6 @@ class Worker:
                 if log_file.tell() < _MAX_LOG_BYTES:
                     log_file.write(f"{line}\n")
                 self.lines.append(line[:_MAX_REASON_LENGTH])
-                self.changed.set()
 
             agent = self.agent
             work = StepWork(shop, agent.client, step, agent.adapter, limits, show, record)
@@ -279,10 +272,8 @@ class Worker:
         self.shop.options.say(f"{self.session}: {claim.KIND} {claim.id} failed: {reason}")
         may_retry = claim.attempt < self.shop.options.max_attempts
         self.has_failed |= not may_retry
-        if claim.is_held and isinstance(claim, HeldStep):
-            await claim.fail(reason, retry=may_retry)
-        elif claim.is_held and isinstance(claim, HeldJob):
-            await claim.fail(reason, retryable=may_retry)
+        if claim.is_held:
+            await claim.end_attempt(reason, may_retry=may_retry)
         return "failed"
 
     async def _reserve(self, subject: Mapping[str, str]) -> tuple[str, Limits] | None:
@@ -327,10 +318,7 @@ class Worker:
 
     def _note(self, state: str, reason: str = "", **more: str | None) -> None:
         named = {"state": state, "reason": reason[:_MAX_REASON_LENGTH], **more}
-        new = {name: value for name, value in named.items() if value is not None and value}
-        if new != self.state:
-            self.state = new
-            self.changed.set()
+        self.state = {name: value for name, value in named.items() if value}
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -338,18 +326,17 @@ class Worker:
                 await self.draining.wait()
 
     async def _report(self) -> None:
-        """Report the state and the last lines at each change, but not too often."""
+        """Report the state and the last lines when they change, and as a sign of life."""
+        sent, due = dict[str, object](), 0.0
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_REPORT_SECONDS):
-                    await self.changed.wait()
-            self.changed.clear()
-            if self.state:
+            state: dict[str, object] = {**self.state, "lines": [*self.lines]}
+            if self.draining.is_set():
+                state["state"] = "draining"
+            now = asyncio.get_running_loop().time()
+            if self.state and (state != sent or now >= due):
+                sent, due = state, now + _REPORT_SECONDS
                 try:
-                    state = {**self.state} | (
-                        {"state": "draining"} if self.draining.is_set() else {}
-                    )
-                    await self._send_report({**state, "lines": [*self.lines]})
+                    await self._send_report(state)
                 except WaybookError as error:
                     log.warning("the report of %s failed: %s", self.session, error)
             await asyncio.sleep(_MIN_REPORT_SECONDS)

@@ -5,7 +5,6 @@ import re
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,10 +25,44 @@ class NotDone(Exception):
     """The agent's changes cannot be accepted. The message says why, to the agent."""
 
 
-class Repository:
+class Git:
+    """Git in a folder, with options for every command."""
+
+    def __init__(self, folder: Path | None, *options: str) -> None:
+        self._cwd, self._options = folder, (*_SAFE, *options)
+
+    async def git(self, *words: str) -> str:
+        """Run git and return its output.
+
+        Raises:
+            GitError: the command failed.
+        """
+        status, text = await self.try_git(*words)
+        if status:
+            raise GitError(f"git {' '.join(words[:3])}: {text.strip()[-500:]}")
+        return text
+
+    async def try_git(self, *words: str) -> tuple[int, str]:
+        """Run git, and return its status and its output with the error text."""
+        process = await asyncio.create_subprocess_exec(
+            *("git", *self._options, *words), cwd=self._cwd, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+        )
+        try:
+            async with asyncio.timeout(_GIT_SECONDS):
+                out, err = await process.communicate()
+        except (TimeoutError, asyncio.CancelledError):
+            process.kill()
+            await process.wait()
+            raise
+        text = out if not process.returncode else out + err
+        return process.returncode or 0, text.decode(errors="replace")
+
+
+class Repository(Git):
     """Repository of the person; its own worktree is never changed."""
 
     def __init__(self, common: Path) -> None:
+        super().__init__(None, f"--git-dir={common}")
         #: The folder `.git`, which all worktrees share.
         self.common = common
         #: Worktrees that this process uses.
@@ -40,7 +73,7 @@ class Repository:
     @classmethod
     async def find(cls, folder: Path) -> "Repository | None":
         """Return the repository that contains a folder, or None outside of one."""
-        status, text = await run_git("-C", str(folder), "rev-parse", "--git-common-dir")
+        status, text = await Git(folder).try_git("rev-parse", "--git-common-dir")
         if status:
             return None
         repository = cls((folder / text.strip()).resolve())
@@ -48,27 +81,18 @@ class Repository:
             raise InvalidInput(f"{folder} has no commit yet: commit first, or use --isolation none")
         return repository
 
-    async def git(self, *words: str) -> str:
-        """Run git on the repository and return its output.
-
-        Raises:
-            GitError: the command failed.
-        """
-        return _output(words, await run_git(f"--git-dir={self.common}", *words))
-
     async def commit_of(self, name: str) -> str | None:
         words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        status, text = await run_git(f"--git-dir={self.common}", *words)
+        status, text = await self.try_git(*words)
         return None if status else text.strip()
 
     async def contains(self, tip: str, commit: str) -> bool:
-        words = ("merge-base", "--is-ancestor", commit, tip)
-        return (await run_git(f"--git-dir={self.common}", *words))[0] == 0
+        return (await self.try_git("merge-base", "--is-ancestor", commit, tip))[0] == 0
 
     async def identity(self) -> tuple[str, ...]:
         """Return the options that name an author, if the person has not configured one."""
         if self._identity is None:
-            status, _ = await run_git(f"--git-dir={self.common}", "config", "user.email")
+            status, _ = await self.try_git("config", "user.email")
             self._identity = _IDENTITY if status else ()
         return self._identity
 
@@ -101,20 +125,12 @@ class Repository:
         await self.git("update-ref", "-d", f"refs/heads/{branch}")
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Git):
     """Worktree of one step, or of the merges of a plan."""
 
-    repository: Repository
-    folder: Path
-    git_dir: Path
-
-    async def git(self, *words: str) -> str:
-        return _output(words, await self.try_git(*words))
-
-    async def try_git(self, *words: str) -> tuple[int, str]:
-        where = (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
-        return await run_git(*where, *words, folder=self.folder)
+    def __init__(self, repository: Repository, folder: Path, git_dir: Path) -> None:
+        super().__init__(folder, f"--git-dir={git_dir}", f"--work-tree={folder}")
+        self.repository, self.folder, self.git_dir = repository, folder, git_dir
 
     async def commit(self, message: str) -> None:
         """Commit what the agent changed, and what is left of a merge.
@@ -166,26 +182,3 @@ def uncovered(names: Iterable[str], touches: Sequence[str]) -> list[str]:
     parts = {name: re.sub(r"[*?]", "\0", name).split("/") for name in names}
     covers = Comparison().overlaps
     return [n for n in parts if globs and not any(covers(glob, parts[n]) for glob in globs)]
-
-
-async def run_git(*words: str, folder: Path | None = None) -> tuple[int, str]:
-    """Run git, and return its status and its output with the error text."""
-    process = await asyncio.create_subprocess_exec(
-        "git", *_SAFE, *words, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-    )
-    try:
-        async with asyncio.timeout(_GIT_SECONDS):
-            out, err = await process.communicate()
-    except (TimeoutError, asyncio.CancelledError):
-        process.kill()
-        await process.wait()
-        raise
-    text = out if not process.returncode else out + err
-    return process.returncode or 0, text.decode(errors="replace")
-
-
-def _output(words: tuple[str, ...], answer: tuple[int, str]) -> str:
-    status, text = answer
-    if status:
-        raise GitError(f"git {' '.join(words[:3])}: {text.strip()[-500:]}")
-    return text

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from waybook.cli.remote import find_remote, login_file
 from waybook.cli.terminal.errors import HintedError, ToolError
 from waybook.cli.terminal.rows import Column, print_list
 from waybook.client import Client, Retry, StdioConnection
-from waybook.client.connection import HttpConnection
+from waybook.client.connection import Connection, HttpConnection
 from waybook.errors import NotFound
 from waybook.json_values import Json
 from waybook.settings import Settings
@@ -194,28 +195,26 @@ def _access(
     """Return how workers connect, how agents start Waybook's tools, and texts to mask."""
     is_local = bool(flags.get("database_url") or flags.get("data_dir"))
     remote = None if is_local else find_remote(flags.get("token"))
+    token = remote.token if remote else settings.token
+    entry: Mapping[str, Json]
+    connection: Callable[[str], Connection]
     if remote is not None:
-        url, token = f"{remote.url}/mcp", remote.token
-        headers: Json = {"authorization": f"Bearer {token}"} if token else {}
-
-        def connect(name: str) -> Client:
-            return Client(HttpConnection(url, token, _CALL_SECONDS, name), retry=_OUTAGE)
-
-        return connect, {"url": url, "headers": headers}, (token,) if token else ()
-    # In the environment, a password is not visible in process lists.
-    own = {"WAYBOOK_DATA_DIR": str(settings.data_dir.absolute())}
-    if settings.database_url:
-        own["WAYBOOK_DATABASE_URL"] = settings.database_url
-    if settings.token:
-        own["WAYBOOK_TOKEN"] = settings.token
-
-    def connect_locally(name: str) -> Client:
+        url = f"{remote.url}/mcp"
+        entry = {"url": url, "headers": {"authorization": f"Bearer {token}"} if token else {}}
+        connection = partial(HttpConnection, url, token, _CALL_SECONDS)
+    else:
+        # In the environment, a password is not visible in process lists.
+        named = {
+            "WAYBOOK_DATA_DIR": str(settings.data_dir.absolute()),
+            "WAYBOOK_DATABASE_URL": settings.database_url,
+            "WAYBOOK_TOKEN": token,
+        }
+        own = {name: value for name, value in named.items() if value}
+        entry = {"command": sys.executable, "args": ["-m", "waybook", "mcp"], "env": {**own}}
         environment = {**os.environ, **own, "WAYBOOK_PAGES": "off"}
-        return Client(StdioConnection(env=environment, name=name), retry=_OUTAGE)
+        connection = lambda name: StdioConnection(env=environment, name=name)  # noqa: E731
 
-    words: Json = ["-m", "waybook", "mcp"]
-    secret = (settings.token,) if settings.token else ()
-    return connect_locally, {"command": sys.executable, "args": words, "env": {**own}}, secret
+    return lambda name: Client(connection(name), retry=_OUTAGE), entry, (token,) if token else ()
 
 
 def _is_repository(folder: Path) -> bool:
