@@ -4,7 +4,7 @@ Overdue reviews come first. A second list has decided reviews. The forms work wi
 JavaScript; after a decision, the next item opens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
@@ -28,15 +28,17 @@ from waybook.app.queries.inbox import (
     read_stage_documents,
     runs_awaiting_feedback,
 )
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.work_list import RunSummary
 from waybook.app.queries.workers import PausedCap, list_paused_caps
+from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.core.ids import IdKind
 from waybook.errors import WaybookError
-from waybook.run.model import CompiledDag
+from waybook.run.model import CompiledDag, Run
 from waybook.transport.http.dashboard.page import (
     PageRequest,
     SubmittedForm,
-    error_details,
     error_message,
     redirect,
     require_id,
@@ -61,6 +63,7 @@ PREVIEW_LENGTH: Final = 240
 
 #: Values that the templates show on the card of a review or of a stage that awaits feedback.
 Card: TypeAlias = dict[str, Any]
+CallTool: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[Answer]]
 
 
 def typed_input(feedback: str = "", error: str = "", *, confirming: bool = False) -> Card:
@@ -111,7 +114,7 @@ def decision_card(
         "result_json": as_json if len(as_json) <= MAX_LENGTH else None,
         "evidence": evidence,
         "changes": changes,
-        "since": requested_at,
+        "now": review.now,
         "due_at": due_at,
         "is_overdue": due_at is not None and review.now > due_at,
         "typed": typed or typed_input(),
@@ -119,21 +122,36 @@ def decision_card(
     }
 
 
-def feedback_card(dag: CompiledDag, slug: str, since: datetime, **more: object) -> Card:
+def stage_card(
+    dag: CompiledDag,
+    run: Run | RunSummary,
+    slug: str,
+    since: datetime,
+    documents: Sequence[Row] = (),
+    **more: object,
+) -> Card:
     """Return the card of a completed stage that awaits feedback.
 
-    `documents` has documents of the stage, each with its first lines. `models` has the models for
-    the next stage, as the user typed them; if it is empty, the models stay the same.
+    It shows the first lines of `documents`. `models` in `more` has the models for the next stage;
+    without it, the card has no field for them, and the models stay the same.
     """
+    beginnings = []
+    for document in documents:
+        text = to_rich_text(document.beginning)
+        plain = " ".join(text.html.striptags().split()) if text else ""
+        cut = len(plain) > PREVIEW_LENGTH
+        beginnings.append((document, f"{plain[:PREVIEW_LENGTH]}…" if cut else plain))
     return {
         "kind": "run",
-        "is_overdue": False,
+        "key": f"run-{run.id}",
+        "run_id": run.id,
+        "run_name": run.name,
         "stage_slug": slug,
         "stage_name": dag.stage_name(slug),
         "since": since,
         "following": [dag.stage_name(after) for after in dag.dag.after(slug)],
-        "documents": (),
-        "document_count": 0,
+        "documents": beginnings,
+        "document_count": max((item.total for item in documents), default=0),
         "models": "",
         "typed": typed_input(),
         "outcome": None,
@@ -141,29 +159,15 @@ def feedback_card(dag: CompiledDag, slug: str, since: datetime, **more: object) 
     }
 
 
-def stage_card(awaiting: PendingFeedback, documents: Sequence[Row], **more: object) -> Card:
-    beginnings = []
-    for document in documents:
-        text = to_rich_text(document.beginning)
-        plain = " ".join(text.html.striptags().split()) if text else ""
-        cut = len(plain) > PREVIEW_LENGTH
-        beginnings.append((document, f"{plain[:PREVIEW_LENGTH]}…" if cut else plain))
-    run = awaiting.run
-    card = feedback_card(run.compiled_dag, awaiting.stage_slug, awaiting.since)
-    card |= {"key": f"run-{run.id}", "run_id": run.id, "run_name": run.name}
-    card["documents"] = beginnings
-    return {**card, "document_count": max((item.total for item in documents), default=0), **more}
-
-
 MAX_CARDS: Final = 20
 #: Values of the decision buttons. `wait` is the button that cancels a rejection.
 DECISIONS: Final = frozenset({*DECISION_TEXT, "wait"})
-ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
-FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
-STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
-    "enter your feedback on the stage; it is passed on to the next stage"
-)
-
+_ALREADY_DECIDED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+#: What a form without the required feedback says, by decision.
+_FEEDBACK_REQUIRED: Final = {
+    "modify": "describe the requested changes; the agent will read them",
+    "": "enter your feedback on the stage; it is passed on to the next stage",
+}
 
 Source: TypeAlias = ReviewRecord | PendingFeedback | FailedStage | PausedCap | CommentRow
 
@@ -194,8 +198,12 @@ _STATUS_OF_DECISION: Final = {
 }
 
 
+def _step_name(review: ReviewRecord) -> str:
+    return f"{review.plan_name}, step {review.step_order}"
+
+
 def _review_item(ctx: RequestContext, review: ReviewRecord) -> InboxItem:
-    within, name = ctx.services.review_reminder, f"{review.plan_name}, step {review.step_order}"
+    within, name = ctx.services.review_reminder, _step_name(review)
     is_overdue = within is not None and review.now > review.requested_at + within
     text = markdown_gist(review.summary[:PREVIEW_LENGTH])
     title, text = (review.title, f"{name}. {text}") if review.title else (name, text)
@@ -229,11 +237,8 @@ async def _waiting_items(ctx: RequestContext, person: str | None = None) -> list
         text = f"{failed.run_name}. {failed.failure.reason[:PREVIEW_LENGTH]}"
         title = f"{failed.failure.stage} failed"
         items.append(InboxItem(key, title, text, failed.since, failed))
-    for paused in await list_paused_caps(ctx, most=MAX_CARDS) if person is None else ():
-        title, text = cap_words(paused)
-        since = paused.cap.paused_at
-        if since is not None:
-            items.append(InboxItem(f"cap-{paused.cap.id}", title, text, since, paused))
+    if person is None:
+        items += await _cap_items(ctx)
     items.sort(key=lambda item: (not item.is_overdue, item.since))
     return items[:MAX_CARDS]
 
@@ -271,29 +276,55 @@ async def inbox_page(
 
 async def _find_card(ctx: RequestContext, items: Sequence[InboxItem], chosen: str) -> Card | None:
     """Return the chosen item. A review may be decided already. By default, return the first."""
-    sources = {item.key: item.source for item in items}
+    known = {item.key: item for item in items}
     kind, _, review_id = chosen.partition("-")
-    if chosen not in sources and kind == "review":
+    if chosen not in known and kind == "review":
         with suppress(WaybookError):
-            review = await read_review(ctx, require_id(IdKind.REVIEW, review_id))
-            return await _open_card(ctx, review)
-    source = sources.get(chosen) or next(iter(sources.values()), None)
-    return await _open_card(ctx, source) if source else None
+            return await read_review_card(ctx, review_id)
+    item = known.get(chosen) or next(iter(items), None)
+    return await _open_card(ctx, item) if item else None
 
 
-async def _open_card(ctx: RequestContext, source: Source) -> Card:
+async def read_review_card(
+    ctx: RequestContext, review_id: str, typed: Card | None = None, *, too_late: bool = False
+) -> Card:
+    review = await read_review(ctx, require_id(IdKind.REVIEW, review_id))
+    evidence = await read_evidence(ctx, [review.id])
+    return decision_card(review, evidence[review.id], typed, too_late=too_late)
+
+
+async def read_stage_card(
+    ctx: RequestContext, run_id: str, slug: str, typed: Card, *, too_late: bool, **more: object
+) -> Card:
+    """Return the card of a stage, with its feedback if it has some."""
+    pending = await read_pending_stage(ctx, run_id, slug)
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    (documents,) = await read_stage_documents(ctx, [pending])
+    stage, since, outcome = detail.run.stages.get(slug), pending.since, None
+    if stage is not None:
+        since = stage.completed_at or since
+        given = stage.feedback_by, "gave feedback", stage.feedback_at, stage.feedback
+        outcome = outcome_of(*given, too_late=too_late) if stage.feedback is not None else None
+    more |= {"is_canceled": detail.run.canceled_at is not None, "now": detail.now}
+    more |= {"typed": typed, "outcome": outcome}
+    return stage_card(pending.run.compiled_dag, detail.run, slug, since, documents, **more)
+
+
+async def _open_card(ctx: RequestContext, item: InboxItem) -> Card:
+    source, card = item.source, {"key": item.key, "item": item, "outcome": None}
     if isinstance(source, ReviewRecord):
-        return decision_card(source, (await read_evidence(ctx, [source.id]))[source.id])
+        return await read_review_card(ctx, source.id)
     if isinstance(source, PendingFeedback):
         (documents,) = await read_stage_documents(ctx, [source])
-        return stage_card(source, documents)
+        run = source.run
+        return stage_card(run.compiled_dag, run, source.stage_slug, source.since, documents)
     if isinstance(source, PausedCap):
-        return cap_card(source)
+        # One click doubles the limit.
+        limit = _number(max(1, 2 * source.cap.shown(source.cap.most)))
+        return {**card, "kind": "cap", "limit": limit, "error": ""}
     if isinstance(source, CommentRow):
-        key = f"comment-{source.id}"
-        return {"kind": "comment", "key": key, "thread_of": source.subject, "outcome": None}
-    key = f"failed-{source.run_id}-{source.failure.stage}"
-    return {"kind": "failure", "key": key, "since": source.since, "stage": source, "outcome": None}
+        return {**card, "kind": "comment", "thread_of": source.subject}
+    return {**card, "kind": "failure"}
 
 
 _UNITS: Final = {
@@ -303,53 +334,39 @@ _UNITS: Final = {
 }
 
 
-def cap_words(paused: PausedCap) -> tuple[str, str]:
-    """Return a title and a sentence for a cap that paused work."""
-    cap = paused.cap
-    unit = _UNITS.get(cap.unit, cap.unit)
-    whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
-    day = " today" if cap.period == "day" else ""
-    used, most = (_number(cap.shown(amount)) for amount in (cap.spent, cap.most))
-    return f"Cap on {unit} reached", f"{whose}: {used} of {most} {unit} are used{day}."
+async def _cap_items(ctx: RequestContext) -> list[InboxItem]:
+    items = []
+    for paused in await list_paused_caps(ctx, most=MAX_CARDS):
+        cap = paused.cap
+        unit = _UNITS.get(cap.unit, cap.unit)
+        whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
+        day = " today" if cap.period == "day" else ""
+        used, most = (_number(cap.shown(amount)) for amount in (cap.used, cap.most))
+        text = f"{whose}: {used} of {most} {unit} are used{day}."
+        if (since := cap.paused_at) is not None:
+            title = f"Cap on {unit} reached"
+            items.append(InboxItem(f"cap-{cap.id}", title, text, since, paused))
+    return items
 
 
 def _number(amount: float) -> str:
     return f"{amount:,.2f}".removesuffix(".00")
 
 
-def cap_card(paused: PausedCap, **more: object) -> Card:
-    title, text = cap_words(paused)
-    cap = paused.cap
-    return {
-        "kind": "cap",
-        "key": f"cap-{cap.id}",
-        "cap": cap,
-        "title": title,
-        "text": text,
-        "path": f"/{cap.scope}s/{cap.subject}" if cap.scope in {"plan", "run"} else "/agents",
-        "since": cap.paused_at,
-        # One click doubles the limit.
-        "proposed": _number(max(1, 2 * cap.shown(cap.most))),
-        "typed": typed_input(),
-        "outcome": None,
-        **more,
-    }
-
-
 async def submit_cap(page: PageRequest) -> Response:
     """Raise the limit of a cap, or end the work."""
     form = await page.form()
     cap_id, limit = form.text("capId"), form.text("limit").replace(",", "").strip()
-    args: dict[str, object] = {"capId": cap_id}
-    args |= {"end": True} if form.text("end") else {"limit": limit}
-    answer = await page.call_tool("decide_cap", args)
+    change: dict[str, object] = {"end": True} if form.text("end") else {"limit": limit}
+    answer = await page.call_tool("decide_cap", {"capId": cap_id, **change})
     if not answer.is_error:
         return redirect(form.return_path)
     ctx = await page.context()
-    paused = [p for p in await list_paused_caps(ctx) if p.cap.id == cap_id]
-    if not paused:
+    item = next((item for item in await _cap_items(ctx) if item.key == f"cap-{cap_id}"), None)
+    if item is None:
         return redirect("/inbox")
-    card = cap_card(paused[0], proposed=limit, typed=typed_input(error=error_message(answer)))
+    card = await _open_card(ctx, item)
+    card |= {"limit": limit, "error": error_message(answer)}
     return await inbox_page(page, card, HTTPStatus.OK if page.is_partial else 400)
 
 
@@ -367,57 +384,67 @@ async def _toast(page: PageRequest, done: str | None) -> str | None:
     with suppress(WaybookError):
         review = await read_reviewed(page, done)
         if review.decision:
-            name = f"{review.plan_name}, step {review.step_order}"
-            return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {name}."
+            return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {_step_name(review)}."
     return None
-
-
-async def _respond(
-    page: PageRequest, form: SubmittedForm, status: int = HTTPStatus.OK, **card: Card
-) -> Response:
-    """Show the card after its form was submitted.
-
-    A reply to the page's script always has status 200, because the script ignores other statuses.
-    """
-    code = HTTPStatus.OK if page.is_partial else status
-    if _is_from_inbox(form):
-        return await inbox_page(page, next(iter(card.values())), code)
-    shown: dict[str, Any] = {"decision": None, "feedback": None, **card}
-    return await page.render("decide", status=code, back=form.return_path, **shown)
 
 
 def _is_from_inbox(form: SubmittedForm) -> bool:
     return form.return_path.partition("?")[0] == "/inbox"
 
 
+async def _respond(page: PageRequest, form: SubmittedForm, status: int, card: Card) -> Response:
+    """Show the card after its form was submitted.
+
+    A reply to the page's script always has status 200, because the script ignores other statuses.
+    """
+    code = HTTPStatus.OK if page.is_partial else status
+    if _is_from_inbox(form):
+        return await inbox_page(page, card, code)
+    return await page.render("decide", status=code, back=form.return_path, card=card)
+
+
+async def send_decision(
+    call: CallTool, arguments: Mapping[str, object], feedback: str
+) -> tuple[Card, int]:
+    """Send the decision of a review, or feedback on a stage.
+
+    Return the submitted input, with an error if it was refused, and the status of the response: 409
+    if another person was faster.
+    """
+    decision = str(arguments.get("decision", ""))
+    if not feedback.strip():
+        if error := _FEEDBACK_REQUIRED.get(decision):
+            return typed_input(feedback, error), HTTPStatus.BAD_REQUEST
+    else:
+        arguments = {**arguments, "feedback": feedback}
+    tool = "submit_user_decision" if decision else "submit_stage_feedback"
+    answer = await call(tool, arguments)
+    if not answer.is_error:
+        return typed_input(), HTTPStatus.OK
+    is_late = code_of(answer) in _ALREADY_DECIDED
+    status = HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
+    return typed_input(feedback, error_message(answer)), status
+
+
 async def submit_decision(page: PageRequest) -> Response:
     """Submit a review decision. A rejection must be confirmed first."""
     form = await page.form()
     decision, feedback = form.text("decision"), form.text("feedback")
-    typed, status, is_late = typed_input(feedback), HTTPStatus.OK, False
+    typed, status = typed_input(feedback), int(HTTPStatus.OK)
     if decision not in DECISIONS:
         typed["error"], status = "choose one of the buttons", HTTPStatus.BAD_REQUEST
     elif decision == "reject" and not form.text("confirmed"):
         typed["confirming"] = True
     elif decision != "wait":
-        args = {"planId": form.text("planId"), "reviewId": form.text("reviewId")}
-        optional_args = {"feedback": feedback} if feedback.strip() else {}
-        answer = await page.call_tool(
-            "submit_user_decision", {**args, "decision": decision, **optional_args}
-        )
-        if answer.is_error:
-            needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
-            typed["error"] = FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
-            is_late = code_of(answer) in ALREADY_DECIDED_CODES
-            status = HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
-        elif page.is_partial and not _is_from_inbox(form):
-            typed = typed_input()
-        else:
+        named = {"planId": form.text("planId"), "reviewId": form.text("reviewId")}
+        arguments = {**named, "decision": decision}
+        typed, status = await send_decision(page.call_tool, arguments, feedback)
+        if status == HTTPStatus.OK and (not page.is_partial or _is_from_inbox(form)):
             return redirect(form.return_path)
-    seen = await read_reviewed(page, form.text("reviewId"))
-    evidence = await read_evidence(await page.context(), [seen.id])
-    card = decision_card(seen, evidence[seen.id], typed, too_late=is_late)
-    return await _respond(page, form, status, decision=card)
+    late = status == HTTPStatus.CONFLICT
+    ctx = await page.context()
+    card = await read_review_card(ctx, form.text("reviewId"), typed, too_late=late)
+    return await _respond(page, form, status, card)
 
 
 async def read_reviewed(page: PageRequest, review_id: str) -> ReviewRecord:
@@ -426,30 +453,14 @@ async def read_reviewed(page: PageRequest, review_id: str) -> ReviewRecord:
 
 async def submit_feedback(page: PageRequest) -> Response:
     form = await page.form()
-    run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
-    run_id = require_id(IdKind.RUN, run_id)
+    run_id, slug = require_id(IdKind.RUN, form.text("runId")), form.text("stageSlug")
     ctx, models = await page.context(), form.text("models")
-    stage = await read_pending_stage(ctx, run_id, slug)
-    (documents,) = await read_stage_documents(ctx, [stage])
-    card = stage_card(stage, documents, typed=typed_input(words), models=models)
-    error = STAGE_FEEDBACK_REQUIRED_MESSAGE
-    if words.strip():
-        chosen = [name.strip() for name in models.split(",") if name.strip()]
-        args = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
-        answer = await page.call_tool("submit_stage_feedback", args)
-        if not answer.is_error and (not page.is_partial or _is_from_inbox(form)):
-            return redirect(form.return_path)
-        if not answer.is_error:
-            card["outcome"] = outcome_of(ctx.caller.user, "gave feedback", feedback=words)
-            return await _respond(page, form, feedback=card)
-        if code_of(answer) == "NOT_AWAITING_REVIEW":
-            details = error_details(answer)
-            by, at, earlier = (details.get(k) for k in ("decidedBy", "decidedAt", "feedback"))
-            given = datetime.fromisoformat(at) if isinstance(at, str) else None
-            text = earlier if isinstance(earlier, str) else None
-            decider = by if isinstance(by, str) else None
-            card["outcome"] = outcome_of(decider, "gave feedback", given, text, too_late=True)
-            return await _respond(page, form, HTTPStatus.CONFLICT, feedback=card)
-        error = error_message(answer)
-    card["typed"] = typed_input(words, error)
-    return await _respond(page, form, HTTPStatus.BAD_REQUEST, feedback=card)
+    await read_pending_stage(ctx, run_id, slug)
+    chosen = [name.strip() for name in models.split(",") if name.strip()]
+    arguments = {"runId": run_id, "stageSlug": slug, "models": chosen or None}
+    typed, status = await send_decision(page.call_tool, arguments, form.text("feedback"))
+    if status == HTTPStatus.OK and (not page.is_partial or _is_from_inbox(form)):
+        return redirect(form.return_path)
+    late = status == HTTPStatus.CONFLICT
+    card = await read_stage_card(ctx, run_id, slug, typed, too_late=late, models=models)
+    return await _respond(page, form, status, card)

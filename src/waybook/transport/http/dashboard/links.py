@@ -5,6 +5,7 @@ the form on the page decides a review or gives feedback.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -24,39 +25,28 @@ from waybook.app.operations.sharing import (
     revoke_snapshot_link,
     share_plan,
 )
-from waybook.app.queries.inbox import (
-    read_evidence,
-    read_pending_stage,
-    read_review,
-    read_stage_documents,
-)
 from waybook.app.queries.plans.plan_snapshot import (
     read_snapshot_entries,
     snapshot_file,
     style_hashes,
 )
-from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, Unauthenticated, WaybookError
 from waybook.integrations.config import Proxies
 from waybook.transport.http.authentication import is_cross_site_navigation
 from waybook.transport.http.dashboard.inbox import (
-    ALREADY_DECIDED_CODES,
     DECISION_TEXT,
-    FEEDBACK_REQUIRED_MESSAGE,
-    STAGE_FEEDBACK_REQUIRED_MESSAGE,
     Card,
-    decision_card,
-    outcome_of,
-    stage_card,
+    read_review_card,
+    read_stage_card,
+    send_decision,
     typed_input,
 )
-from waybook.transport.http.dashboard.page import PageRequest, error_message, is_number, redirect
+from waybook.transport.http.dashboard.page import PageRequest, is_number, redirect
 from waybook.transport.http.html.layout import error_page, redirect_page, render_form
 from waybook.transport.http.rate_limits import FailedCredentials, client_address_of
 from waybook.transport.http.responses import http_status
-from waybook.transport.jsonrpc import code_of
 
 #: Agents wrote the texts of a snapshot, so browsers must not run or load anything in it.
 _SNAPSHOT_HEADERS: Final = {
@@ -119,60 +109,33 @@ async def link_page(kind: LinkKind, find: FindLink, page: PageRequest) -> Respon
     link = await find(page, kind)
     page.dispatcher.require_capacity(link_reader(link))
     feedback = (await page.form()).text("feedback") if page.is_post else ""
-    typed, status, reason = typed_input(feedback), HTTPStatus.OK, _reason_unusable(link)
+    typed, status, reason = typed_input(feedback), int(HTTPStatus.OK), _reason_unusable(link)
     if page.is_post and not reason:
         typed, status = await _submit(page, link, decision, feedback)
         if status == HTTPStatus.OK:
             return redirect(request.url.path)
     shown: Card = {"link": link, "reason": reason, "decision": decision}
     if not reason:
-        read = _review_values if is_review else _stage_values
-        shown |= await read(_context(page, link), link, typed, status)
-        shown["base"] = request.url.path.rpartition("/")[0]
+        ctx, late = _context(page, link), status == HTTPStatus.CONFLICT
+        if is_review:
+            card = await read_review_card(ctx, link.review_id or "", typed, too_late=late)
+        else:
+            named = link.run_id or "", link.stage or ""
+            card = await read_stage_card(ctx, *named, typed, too_late=late)
+        base = request.url.path.rpartition("/")[0]
+        shown |= {"card": card, "now": card["now"], "base": base}
     template, code = "action_link" if is_review else "feedback_link", reason and HTTPStatus.GONE
     return _private(render_form(request, template, shown, status_code=code or status))
 
 
 async def _submit(
     page: PageRequest, link: AccessLink, decision: str, feedback: str
-) -> tuple[Card, HTTPStatus]:
-    """Call the tool with a submitted form. Return the form, and the status of the response."""
-    needed = STAGE_FEEDBACK_REQUIRED_MESSAGE
-    tool, arguments = "submit_stage_feedback", {"runId": link.run_id, "stageSlug": link.stage}
+) -> tuple[Card, int]:
+    named = {"runId": link.run_id, "stageSlug": link.stage}
     if decision:
-        needed = FEEDBACK_REQUIRED_MESSAGE if decision == "modify" else ""
-        named = {"planId": link.plan_id, "reviewId": link.review_id}
-        tool, arguments = "submit_user_decision", {**named, "decision": decision}
-    if needed and not feedback.strip():
-        return typed_input(feedback, needed), HTTPStatus.BAD_REQUEST
-    if feedback.strip():
-        arguments["feedback"] = feedback
-    answer = await page.dispatcher.dispatch(link_decider(link), tool, arguments)
-    if not answer.is_error:
-        return typed_input(feedback), HTTPStatus.OK
-    if code_of(answer) in ALREADY_DECIDED_CODES:
-        return typed_input(feedback), HTTPStatus.CONFLICT
-    return typed_input(feedback, error_message(answer)), HTTPStatus.BAD_REQUEST
-
-
-async def _review_values(ctx: RequestContext, link: AccessLink, typed: Card, status: int) -> Card:
-    review = await read_review(ctx, link.review_id or "")
-    evidence = (await read_evidence(ctx, [review.id]))[review.id]
-    card = decision_card(review, evidence, typed, too_late=status != HTTPStatus.OK)
-    return {"card": card, "now": review.now}
-
-
-async def _stage_values(ctx: RequestContext, link: AccessLink, typed: Card, status: int) -> Card:
-    run_id, slug = link.run_id or "", link.stage or ""
-    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-    pending, stage = await read_pending_stage(ctx, run_id, slug), detail.run.stages[slug]
-    (documents,) = await read_stage_documents(ctx, [pending])
-    card = stage_card(pending, documents, typed=typed)
-    card["since"] = stage.completed_at or card["since"]
-    if stage.feedback is not None:
-        given = stage.feedback_by, "gave feedback", stage.feedback_at, stage.feedback
-        card["outcome"] = outcome_of(*given, too_late=status == HTTPStatus.CONFLICT)
-    return {"card": card, "is_canceled": detail.run.canceled_at is not None, "now": detail.now}
+        named = {"planId": link.plan_id, "reviewId": link.review_id, "decision": decision}
+    dispatch = partial(page.dispatcher.dispatch, link_decider(link))
+    return await send_decision(dispatch, named, feedback)
 
 
 async def share_page(page: PageRequest) -> Response:

@@ -24,7 +24,7 @@ from waybook.core.usage import format_cost
 from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
-from waybook.transport.http.dashboard.inbox import feedback_card
+from waybook.transport.http.dashboard.inbox import stage_card
 from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
 from waybook.transport.http.html.charts import Period, Span
 from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
@@ -375,6 +375,5 @@ def _feedback_card(detail: RunDetail) -> View | None:
     stage = detail.run.stages.get(detail.awaiting or "")
     if stage is None:
         return None
-    named = {"run_id": detail.run.id, "run_name": detail.run.name}
     since, models = stage.completed_at or detail.now, ", ".join(stage.models)
-    return feedback_card(detail.compiled_dag, stage.slug, since, **named, models=models)
+    return stage_card(detail.compiled_dag, detail.run, stage.slug, since, models=models)
