@@ -78,13 +78,11 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/rescue": (
         {"work": "plan:ID:1:ID"},
         {"work": "run:ID:scope", "key": "k"},
+        {"work": "document:ID:", "key": "k"},
     ),
-    "/plans/{plan_id}": ({"step": "ID", "revision": "1"},),
     "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),
     "/plans/{plan_id}/share": ({"act": "revoke", "link": "ID"}, {"act": "create", "days": "7"}),
     "/runs/{run_id}/cancel": ({"reason": "x"},),
-    "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
-    "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
     "/plans/{plan_id}/edit": (
         {
             "revision": "1",

@@ -167,9 +167,10 @@ async def test_failed_stage_stays_in_inbox_until_retry(browser: Browser, world: 
     assert page.text.count("Retry failed jobs") == 1
     assert 'title="2 waiting for you"' in page.text
     assert "Nothing needs you." in (await browser.get("/")).text
-    fields = {"stage": "scope", "key": "k", "back": "/inbox"}
+    fields = {"key": "k", "back": "/inbox"}
     for run in runs:
-        reply = await send(browser, "/inbox", at=f"/runs/{run['runId']}/retry", **fields)
+        work = f"run:{run['runId']}:scope"
+        reply = await send(browser, "/inbox", at="/rescue", work=work, **fields)
         assert (reply.status_code, reply.headers["location"]) == (303, "/inbox?done=retry")
     assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
     for run, job in zip(runs, jobs, strict=True):

@@ -219,7 +219,7 @@ async def test_reassign_form_makes_the_stalled_step_pending(
     # server must refuse the form, instead of taking the step from bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409
-    assert "the plan is at revision 2, but you expected 1" in visible_text(reply.text)
+    assert "The plan is at revision 2, but you expected 1" in visible_text(reply.text)
 
 
 async def test_retry_form_retries_failed_jobs_only_once(

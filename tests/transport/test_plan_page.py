@@ -118,13 +118,15 @@ async def test_plan_page_retries_failed_step_only_at_the_shown_revision(
     await agent.modify(plan, "fail_step", stepId=plan["stepIds"][0], reason="no <water>")
     page = await shown(browser, plan)
     assert "no &lt;water&gt;" in page
-    revision = re.findall(r'name="revision" value="(\d+)"', page)[0]
-    form = {"step": plan["stepIds"][0]}
-    stale = await send(browser, f"/plans/{plan['planId']}", **form, revision="1")
+    (work,) = re.findall(r'name="work" value="([^"]+)"', page)
+    address = f"/plans/{plan['planId']}"
+    form = {"back": address, "at": "/rescue"}
+    stale = await send(browser, address, **form, work=work.replace(":2:", ":1:"))
     assert stale.status_code == 409
-    assert "The plan changed while you were editing." in visible_text(stale.text)
-    reply = await send(browser, f"/plans/{plan['planId']}", **form, revision=revision)
-    there = f"/plans/{plan['planId']}?done=retry"
+    assert "The plan is at revision 2, but you expected 1" in visible_text(stale.text)
+    assert f'<a class="b main" href="{address}">Back</a>' in stale.text
+    reply = await send(browser, address, **form, work=work)
+    there = f"{address}?done=retry"
     assert (reply.status_code, reply.headers["location"]) == (303, there)
     assert "can claim the step again" in await shown(browser, plan, "?done=retry")
     assert (await agent.take(plan))["attempt"] == 2

@@ -126,7 +126,9 @@ async def test_run_page_shows_the_error_of_a_failed_job_until_the_retry(
     address = f"/runs/{run['runId']}"
     page = main_text(await browser.get(address))
     assert "The source is gone." in page
-    sent = await browser.post(f"{address}/retry", data=form(stage=job["stageSlug"]))
+    sent = await browser.post(
+        "/rescue", data=form(work=f"run:{run['runId']}:{job['stageSlug']}", back=address)
+    )
     assert sent.status_code == 303
     assert "The source is gone." not in main_text(await browser.get(address))
     assert (await agent.job(run))["jobId"] == job["jobId"]
@@ -137,9 +139,8 @@ async def test_regenerating_a_document_on_the_dashboard_creates_a_job(
 ) -> None:
     run = await make_worked_run(agent)
     page = await browser.get(f"/runs/{run['runId']}/documents")
-    document = re.search(r'name="document" value="([^"]+)"', page.text)
-    assert document is not None
-    sent = await browser.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
+    (work,) = re.findall(r'name="work" value="([^"]+)"', page.text)
+    sent = await browser.post("/rescue", data=form(work=work, back=f"/runs/{run['runId']}"))
     assert sent.status_code == 303
     assert "Regeneration queued" in main_text(await browser.get(sent.headers["location"]))
     assert (await agent.job(run))["status"] == "job_ready"

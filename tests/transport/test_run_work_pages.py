@@ -56,8 +56,8 @@ async def test_retry_form_on_a_step_page_retries_only_the_jobs_of_the_step(
     assert "The source is gone." in shown
     assert "The quota is used up." not in shown
     assert f'href="{job_path(run, first)}"' in page.text
-    fields = form(stage=first["stageSlug"], step=first["stepKey"], back=step_path(run, first))
-    sent = await browser.post(f"/runs/{run['runId']}/retry", data=fields)
+    (work,) = re.findall(r'name="work" value="([^"]+)"', page.text)
+    sent = await browser.post("/rescue", data=form(work=work, back=step_path(run, first)))
     assert sent.headers["location"] == f"{step_path(run, first)}?done=retry"
     after = main_text(await browser.get(sent.headers["location"]))
     assert "can be claimed again" in after
@@ -114,7 +114,7 @@ async def test_job_page_lists_attempts_with_errors_holders_and_cost(
     assert "1,234 tokens" not in earliest
     assert "completed" in latest
     assert second["prompt"].splitlines()[0] in shown
-    assert re.search(r'name="document" value="[^"]+"', page.text)
+    assert re.search(r'name="work" value="document:[^"]+"', page.text)
 
 
 async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
@@ -237,10 +237,8 @@ async def test_document_page_marks_outdated_inputs_and_can_regenerate_dependents
     assert listed.count("outdated") == 1
     page = await browser.get(text)
     assert "Regenerate with what follows" in main_text(page)
-    matched = re.search(r'name="document" value="([^"]+)"', page.text)
-    assert matched is not None
-    fields = form(document=matched[1], following="true", back=text)
-    sent = await browser.post(f"/runs/{run['runId']}/regenerate", data=fields)
+    (work,) = re.findall(r'name="work" value="([^"]+:following)"', page.text)
+    sent = await browser.post("/rescue", data=form(work=work, back=text))
     assert sent.status_code == 303
     for step in ("text", "whole"):
         job = await agent.job(run)

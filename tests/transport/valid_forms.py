@@ -15,14 +15,8 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
     fields = {"instructions": "Look it up twice.", "revision": "1"}
     added = {"action": "add_steps", "stepType": "search", "after": "1", **fields}
     changed = {"action": "update_step_instructions", **fields}
-    other, failing = await agent.plan(), await agent.plan()
-    failed = {"stepId": failing["stepIds"][0], "reason": "No access."}
-    await agent.modify(failing, "fail_step", **failed)
+    other = await agent.plan()
     return {
-        "/plans/{plan_id}": (
-            f"/plans/{failing['planId']}",
-            {"step": failed["stepId"], "revision": "2"},
-        ),
         "/plans/{plan_id}/edit": (f"{place}/edit", added),
         "/plans/{plan_id}/copy": (f"{place}/copy", {"name": "Again", "from": "1"}),
         "/plans/{plan_id}/steps/{step_id}": (
@@ -91,25 +85,18 @@ async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
     done = await agent.run()
     await agent.work_off(done)
     form = {"runId": done["runId"], "stageSlug": "scope", "feedback": "Go on.", "models": "a"}
+    again = await agent.run()
+    await agent.submit_documents(await agent.job(again), "# A brief")
     job = await agent.job(await agent.run())
     failed = {"jobId": job["jobId"], "attempt": job["attempt"], "error": "No.", "retryable": False}
     await agent.call("fail_job", **failed)
-    again = await agent.run()
-    brief = await agent.submit_documents(await agent.job(again), "# A brief")
-    stuck = await agent.job(await agent.run())
-    await agent.call("fail_job", **{**failed, "jobId": stuck["jobId"]})
     open_run = await agent.run()
     return {
         "/feedback": ("/feedback", form),
-        "/rescue": ("/rescue", {"work": f"run:{stuck['runId']}:scope", "key": "k"}),
+        "/rescue": ("/rescue", {"work": f"run:{job['runId']}:scope", "key": "k"}),
         "/runs/{run_id}/copy": (
             f"/runs/{again['runId']}/copy",
             {"name": "Again", "from": "scope", "models": "a"},
         ),
         "/runs/{run_id}/cancel": (f"/runs/{open_run['runId']}/cancel", {"reason": "No need."}),
-        "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
-        "/runs/{run_id}/regenerate": (
-            f"/runs/{again['runId']}/regenerate",
-            {"document": brief["documentIds"][0], "key": "k"},
-        ),
     }

@@ -42,7 +42,6 @@ from waybook.app.queries.work_list import (
     list_and_count_runs,
     plan_summaries,
 )
-from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.core.actions import Facts, Kind, action, offered
 from waybook.core.shown import ENDED, TO_DO, Shown, shown
@@ -59,7 +58,7 @@ from waybook.transport.http.dashboard.page import (
 from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
 from waybook.transport.http.html.charts import Column, columns
-from waybook.transport.http.html.layout import from_segment, safe_return_path
+from waybook.transport.http.html.layout import error_page, from_segment, safe_return_path
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
@@ -74,9 +73,9 @@ _COOKIE_SECONDS: Final = 180 * 86_400
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 
 
-async def overview_page(page: PageRequest, refused: Answer | None = None) -> Response:
+async def overview_page(page: PageRequest) -> Response:
     params, ctx = page.request.query_params, await page.context()
-    if _PLAN_LIST_PARAMETERS & params.keys() and not page.is_post:
+    if _PLAN_LIST_PARAMETERS & params.keys():
         query = urlencode(params.multi_items())
         return RedirectResponse(f"/plans?{query}", HTTPStatus.TEMPORARY_REDIRECT)
     only_trouble = params.get("show") == "trouble"
@@ -87,7 +86,6 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
     since_look = overview.since if overview.since in look else None
     reply = await page.render(
         "overview",
-        status=error_status(refused) if refused else 200,
         overview=overview,
         throughput=_throughput,
         only_trouble=only_trouble,
@@ -95,7 +93,6 @@ async def overview_page(page: PageRequest, refused: Answer | None = None) -> Res
         away=await read_away_summary(ctx, since_look) if since_look else None,
         decision_text=DECISION_TEXT,
         gist=markdown_gist,
-        refused=error_message(refused) if refused else None,
         mcp=mcp_url(page.request),
         needs_token=ctx.caller.credential is not None,
     )
@@ -114,23 +111,26 @@ def _throughput(hours: Sequence[Hour]) -> Markup:
 
 
 async def rescue(page: PageRequest) -> Response:
-    """Handle the retry buttons: let agents claim failed or stalled work again.
+    """Handle the buttons that let agents do work again.
 
     Each field `work` names a stage, as `run:ID:STAGE`, a step of a run, as `job:ID:STAGE/STEP` with
-    the escapes of addresses, or steps of a plan, as `plan:ID:REVISION:STEP,STEP`.
+    the escapes of addresses, a document to regenerate, as `document:ID:` with `following` if later
+    ones are too, or steps of a plan, as `plan:ID:REVISION:STEP,STEP`.
     Instead of steps, it may name an action, which is done for all steps that offer it; without a
     stage, all stages of a run are meant.
     """
-    form, refused = await page.form(), None
-    ctx = await page.context()
+    form, ctx, refused = await page.form(), await page.context(), None
+    back = safe_return_path(form.fields.get("back"), "/")
     works = [work for work in form.fields.getlist("work") if isinstance(work, str)][:MAX_LISTED]
     for work in dict.fromkeys(works):
         for answer in [await page.call_tool(*call) for call in await _retries(ctx, form, work)]:
             refused = answer if answer.is_error else refused
-    if refused or not works:
-        return await overview_page(page, refused)
-    back = safe_return_path(form.fields.get("back"), "/")
-    return redirect(f"{back}?done={'reassign' if form.text('reassign') else 'retry'}")
+    if refused:
+        status, message = error_status(refused), error_message(refused)
+        return error_page(page.request, status, message, back=back)
+    done = "regenerate" if any(work.startswith("document:") for work in works) else "retry"
+    done = "reassign" if form.text("reassign") else done
+    return redirect(f"{back}{'&' if '?' in back else '?'}done={done}" if works else back)
 
 
 async def _retries(
@@ -152,6 +152,10 @@ async def _retries(
         key = f"{form.text('key')[:64]}:{work_id}:{rest}"[:200]
         call = action(Kind.JOB, "retry").call
         return [call(work_id, stageSlug=stage, stepKey=step, idempotencyKey=key)]
+    if kind == "document":
+        key = f"{form.text('key')[:64]}:{work}"[:200]
+        arguments = {"documentId": work_id, "following": bool(rest), "idempotencyKey": key}
+        return [("regenerate_document", arguments)]
     revision, _, rest = rest.partition(":")
     steps, name = rest.split(","), rest if rest == "reassign" else "retry"
     if rest == name:

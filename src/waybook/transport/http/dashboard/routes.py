@@ -40,6 +40,7 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/plans": overview.plan_list,
     "/inbox": inbox.inbox_page,
     "/plans/{plan_id}/export.{ending}": outputs.export_plan,
+    "/plans/{plan_id}": plan_page.plan_page,
     "/plans/{plan_id}/history": plan_page.plan_history,
     "/runs": overview.run_list,
     "/runs/{run_id}": run_page.run_page,
@@ -67,7 +68,6 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/calls": operations.calls_page,
 }
 FORMS: Final[Mapping[str, Handler]] = {
-    "/plans/{plan_id}": plan_page.plan_page,
     "/decisions/selected": bulk_approval.approve_selected,
     "/plans/{plan_id}/edit": plan_page.edit_page,
     "/plans/{plan_id}/copy": partial(work_actions.copy_page, "plan"),
@@ -85,8 +85,6 @@ ACTIONS: Final[Mapping[str, Handler]] = {
     "/decisions": inbox.submit_decision,
     "/feedback": inbox.submit_feedback,
     "/caps": inbox.submit_cap,
-    "/runs/{run_id}/retry": run_page.retry_or_regenerate,
-    "/runs/{run_id}/regenerate": run_page.retry_or_regenerate,
 }
 
 

@@ -403,7 +403,11 @@ def wants_html(request: Request) -> bool:
 
 
 def error_page(
-    request: Request, status_code: int, message: str, headers: Mapping[str, str] | None = None
+    request: Request,
+    status_code: int,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    back: str | None = None,
 ) -> HTMLResponse:
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
@@ -413,6 +417,7 @@ def error_page(
         "status": int(status),
         "message": text if text.endswith((".", "!", "?")) else f"{text}.",
         "retry_url": str(request.url.replace(scheme="", netloc="")) if retried else None,
+        "back": back,
     }
     shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}
     reply = render_template(request, "error", shown, status_code=status)

@@ -28,7 +28,6 @@ from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawin
 from waybook.app.queries.timeline import Axis, spans_of, time_spent
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
-from waybook.core.actions import Kind, action
 from waybook.core.durations import format_duration
 from waybook.core.shown import LOOKS, Shown, shown
 from waybook.core.usage import to_dollars
@@ -64,16 +63,7 @@ _MAX_PAST_STEPS: Final = 200
 
 
 async def plan_page(page: PageRequest) -> Response:
-    """Show a plan, or let agents claim the steps of a submitted retry form again."""
-    path, refused = f"/plans/{page.path('plan_id')}", None
-    if page.is_post:
-        fields = (await page.form()).fields
-        steps = map(str, fields.getlist("step"))
-        tool, arguments = action(Kind.PLAN, "retry").call(page.path("plan_id"), *steps)
-        answer = await page.call_tool(tool, {**arguments, **seen_revision(fields)})
-        if not answer.is_error:
-            return redirect(f"{path}?done=retry")
-        refused = refused_form(answer, "retry_step", fields)
+    path = f"/plans/{page.path('plan_id')}"
     ctx, order, state = await page.context(), page.query("step") or "", page.query("state")
     order = order.removeprefix("#")
     if is_number(order) and int(order):
@@ -86,9 +76,7 @@ async def plan_page(page: PageRequest) -> Response:
     review = detail.review_record
     evidence = (await read_evidence(ctx, [review.id]))[review.id] if review else None
     content = plan_content(detail, await page.picture(_map_job(detail)), evidence)
-    status = refused["status"] if refused else 200
-    content |= {"refused": refused, "thread_of": Subject(plan_id=detail.plan.id)}
-    return await page.render("plan", status=status, **content)
+    return await page.render("plan", thread_of=Subject(plan_id=detail.plan.id), **content)
 
 
 def plan_content(
@@ -119,7 +107,6 @@ def plan_content(
         "orders": {step.id: step.order for step in plan.steps},
         "resume": RESUME_PLAN.format(planId=plan.id).strip(),
         "burnup": _burnup(detail),
-        "refused": None,
     }
 
 

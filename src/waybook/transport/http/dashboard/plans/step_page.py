@@ -87,16 +87,16 @@ def _conditions(detail: StepDetail) -> list[dict[str, Json]]:
 
 def _form_values(condition: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the fields of a condition's form, or None if only JSON can express the condition."""
-    params = condition.get("actionParams", {})
-    (added, *more) = params.get("steps", [{}])
-    if more or params.keys() - _FORM_PARAMS or added.keys() - {"stepType", "instructions"}:
+    given = condition.get("actionParams", {})
+    (added, *more) = given.get("steps", [{}])
+    if more or given.keys() - _FORM_PARAMS or added.keys() - {"stepType", "instructions"}:
         return None
     return {
         "expression": condition["conditionExpression"],
         "then": condition["ifTrueAction"],
-        "step": str(params.get("targetStepOrder") or params.get("fromStepOrder") or ""),
-        "times": str(params.get("max") or ""),
-        "note": params.get("reason", ""),
+        "step": str(given.get("targetStepOrder") or given.get("fromStepOrder") or ""),
+        "times": str(given.get("max") or ""),
+        "note": given.get("reason", ""),
         "type": added.get("stepType", ""),
         "instructions": added.get("instructions", ""),
     }

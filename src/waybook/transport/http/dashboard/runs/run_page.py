@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -16,7 +15,6 @@ from waybook.app.queries.comments import Subject
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import JobCount, RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import JOB_STATES
-from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, layout_cost
 from waybook.core.durations import format_duration
 from waybook.core.shown import LOOKS, Shown, shown, shown_item, tone_of
@@ -25,9 +23,9 @@ from waybook.dag.diagram.layers import box_of
 from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.transport.http.dashboard.inbox import stage_card
-from waybook.transport.http.dashboard.page import PageRequest, error_message, error_status, redirect
+from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.charts import Period, Span
-from waybook.transport.http.html.layout import mark_drawing, run_step_url, safe_return_path
+from waybook.transport.http.html.layout import mark_drawing, run_step_url
 
 #: A stage with more steps than fit shows only the most urgent ones.
 _MAX_ROWS: Final = 60
@@ -291,34 +289,7 @@ def run_timeline(detail: RunDetail) -> View | None:
     return {"lanes": sorted(lanes.items()), "period": period, "total": times[0].total}
 
 
-#: Hidden fields that distinguish the forms of a page.
-_FORM_PLACES: Final = ("stage", "step", "document", "following")
-
-
-async def retry_or_regenerate(page: PageRequest) -> Response:
-    """Retry failed jobs or regenerate a document, as the end of the path says."""
-    form, run_id = await page.form(), page.path("run_id")
-    action = page.request.url.path.rpartition("/")[2]
-    args: dict[str, object]
-    if action == "retry":
-        tool, args = "retry_failed", {"runId": run_id, "stageSlug": form.text("stage")}
-        if step := form.text("step"):
-            args["stepKey"] = step
-    else:
-        following = form.text("following") == "true"
-        args = {"documentId": form.text("document"), "following": following}
-        tool = "regenerate_document"
-    # All forms on a page have the same idempotency key, so add the fields that distinguish them.
-    place = "/".join(filter(None, (run_id, *map(form.text, _FORM_PLACES))))
-    key = f"{form.text('key')[:64]}:{place}"[:200]
-    answer = await page.call_tool(tool, {**args, "idempotencyKey": key})
-    if answer.is_error:
-        return await run_page(page, answer)
-    path = safe_return_path(form.fields.get("back"), f"/runs/{quote(run_id, safe='')}")
-    return redirect(f"{path}{'&' if '?' in path else '?'}done={action}")
-
-
-async def run_page(page: PageRequest, refused: Answer | None = None) -> Response:
+async def run_page(page: PageRequest) -> Response:
     params = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
     params |= {"map": page.query("map"), "near": page.query("near"), "find": page.query("find")}
     view, measure = page.query("view"), page.query("by")
@@ -344,7 +315,6 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
     params |= {"view": view, "by": measure}
     return await page.render(
         "run",
-        status=error_status(refused) if refused else 200,
         path=f"/runs/{detail.run.id}",
         thread_of=Subject(run_id=detail.run.id),
         detail=detail,
@@ -352,7 +322,6 @@ async def run_page(page: PageRequest, refused: Answer | None = None) -> Response
         asked=params,
         kept={name: value for name, value in params.items() if value},
         card=_feedback_card(detail),
-        refused=error_message(refused) if refused else None,
         **shown,
     )
 
