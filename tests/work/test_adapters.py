@@ -131,7 +131,7 @@ def test_file_changes_known_agents_and_adds_others(tmp_path: Path) -> None:
         '[agents.mine]\ncommand = ["mine", "{prompt_file}"]\n',
     )
     assert (agents["codex"].model, agents["codex"].wrap) == ("m1", ("bwrap",))
-    assert agents["codex"].resume_flags == ("resume", "{conversation}")
+    assert ("resume", "{conversation}") in agents["codex"].command
     assert agents["careful"].permissions == ("--permission-mode", "plan")
     assert agents["careful"].read == agents["claude-code"].read
     assert agents["mine"].errors.classify("429 Too Many Requests") == "quota"

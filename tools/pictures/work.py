@@ -43,10 +43,9 @@ def record(place: Path) -> list[tuple[str, str]]:
     repository.mkdir()
     configuration = place / "waybook" / "agents.toml"
     configuration.parent.mkdir()
-    command = f'command = ["{sys.executable}", "{script}"]\npermissions = []\noutput = "text"\n'
-    empty = "base_flags = []\nmcp_flags = []\nschema_flags = []\nprompt_flags = []\n"
+    command = f'command = ["{sys.executable}", "{script}"]\noutput = "text"\n'
     names = ("claude-code", "codex")
-    configuration.write_text("".join(f"[agents.{name}]\n{command}{empty}" for name in names))
+    configuration.write_text("".join(f"[agents.{name}]\n{command}" for name in names))
     environment = {
         **os.environ,
         "XDG_CONFIG_HOME": str(place),

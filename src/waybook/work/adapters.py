@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from waybook.errors import InvalidInput, Misconfigured
 from waybook.json_values import Json, children
+from waybook.work.tasks import OutcomeKind
 
 CUSTOM: Final = "cmd:"
 MAX_FILE_BYTES: Final = 256 * 1024
@@ -66,13 +67,13 @@ class Errors(_Table):
     #: Phrases that say when a quota is reset.
     resets: tuple[Pattern[str], ...] = ()
 
-    def classify(self, text: str) -> str | None:
-        """Return the name of the first kind of errors with a pattern that occurs in the text."""
+    def classify(self, text: str) -> OutcomeKind:
+        """Return the first kind of errors with a pattern that occurs in the text."""
         for kind in ("quota", "sign_in", "no_model", "no_network"):
             for pattern in getattr(self, kind):
                 if re.search(pattern.pattern, text, re.IGNORECASE | re.MULTILINE):
-                    return kind
-        return None
+                    return OutcomeKind(kind)
+        return OutcomeKind.FAILED
 
 
 class Endpoint(_Table):
@@ -88,20 +89,14 @@ class Endpoint(_Table):
 
 class Adapter(_Table):
     name: str
-    command: Words = ()
+    #: Words of a nested list are left out together if one of their values is missing.
+    command: tuple[str | Words, ...] = ()
     endpoint: Endpoint | None = None
     permissions: Words = ()
-    base_flags: Words = ()
     model: str | None = None
-    model_flags: Words = ()
-    resume_flags: Words = ()
-    schema_flags: Words = ()
     #: `strict`: the agent accepts only schemas in which every property is required.
     schema_dialect: Literal["any", "strict"] = "any"
-    mcp_flags: Words = ()
     mcp_form: Literal["mcpServers", "codex", "gemini", "opencode"] = "mcpServers"
-    #: Words at the end of the command. The prompt itself is in {prompt_file} and on standard input.
-    prompt_flags: Words = ()
     output: Literal["text", "json-lines"] = "text"
     #: The reported usage contains that of the earlier runs of the same conversation.
     usage_of_conversation: bool = False
@@ -120,9 +115,9 @@ class Adapter(_Table):
             raise ValueError("set `command` or `endpoint`")
         return self
 
-    @property
-    def can_resume(self) -> bool:
-        return bool(self.resume_flags)
+    def takes(self, name: str) -> bool:
+        """Return whether the command has a place for this value."""
+        return f"{{{name}" in str(self.command)
 
 
 class _File(_Table):
@@ -216,35 +211,21 @@ def _custom(command: str, adapters: Adapters) -> Adapter:
 
 def init_adapters(path: Path, adapters: Adapters) -> list[str]:
     """Write a file for the agents that are installed, unless it exists; return lines to print."""
+    text = ["# Agents of `waybook work`. A field set here replaces the field that Waybook knows."]
     lines = []
-    text = [
-        "# Agents of `waybook work`. A field set here replaces the field that Waybook knows.",
-        "",
-    ]
-    for adapter in adapters.by_name.values():
-        program = shutil.which(adapter.command[0]) if adapter.command else None
-        if program is None:
-            lines.append(f"{adapter.name}: not installed")
-            continue
-        lines.append(f"{adapter.name}: {program}")
-        text += [
-            f"[agents.{adapter.name}]",
-            f"command = {_toml(adapter.command)}",
-            "# What the agent may do without asking.",
-            f"permissions = {_toml(adapter.permissions)}",
-            '# model = "…"',
-            "",
-        ]
+    for name, adapter in adapters.by_name.items():
+        program = shutil.which(str(adapter.command[0])) if adapter.command else None
+        lines.append(f"{name}: {program or 'not installed'}")
+        if program is not None:
+            # A list of texts without control characters has the same form in JSON and TOML.
+            may = json.dumps(adapter.permissions, ensure_ascii=False)
+            text += ["", f"[agents.{name}]", "# What the agent may do without asking."]
+            text += [f"permissions = {may}", '# model = "…"']
     if path.exists():
         return [*lines, f"{path} exists and was not changed"]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(text), "utf-8")
+    path.write_text("\n".join([*text, ""]), "utf-8")
     return [*lines, f"wrote {path}"]
-
-
-def _toml(words: Words) -> str:
-    # A list of texts without control characters has the same form in JSON and TOML.
-    return json.dumps(words, ensure_ascii=False)
 
 
 def find(value: Json, path: str) -> list[Json]:

@@ -46,7 +46,7 @@ async def run_agent(
             f"Your work was not accepted: {outcome.message}\n\n"
             "Do not repeat what is right: correct the rest, then answer again, completely."
         )
-        resume = outcome.conversation if adapter.resume_flags else None
+        resume = outcome.conversation if adapter.takes("conversation") else None
         if resume is None:
             answer = outcome.text[-_MAX_SHOWN_LENGTH:]
             fault = f"{task.prompt}\n\n# Your last try\n\n{fault}\n\nYour answer was:\n\n{answer}"
@@ -69,7 +69,7 @@ async def _run_round(
         request = task._replace(resume=conversation, schema=task.schema if is_native else None)
         done = await AgentRun(adapter, request, limits, transcript, before).run()
     else:
-        done = await complete(adapter.endpoint, task, limits)
+        done = await complete(adapter.endpoint, adapter.errors, task, limits)
     kind, message, text, result = done.kind, done.message, done.text, done.result
     if task.schema is not None and kind is OutcomeKind.DONE:
         marked, text = block.split(done.text)

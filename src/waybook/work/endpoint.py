@@ -6,7 +6,7 @@ import os
 from waybook.errors import EndpointFailed
 from waybook.integrations.llm_client import ModelClient
 from waybook.integrations.llm_messages import ModelRequest
-from waybook.work.adapters import Endpoint
+from waybook.work.adapters import Endpoint, Errors
 from waybook.work.results import parse_json
 from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 
@@ -14,32 +14,21 @@ INSTRUCTIONS = "Do the task, and answer with its result only."
 MAX_CONNECTIONS = 64
 #: A longer Retry-After is not waited for, but is a quota.
 MAX_RETRY_SECONDS = 20.0
-_KINDS = (
-    (OutcomeKind.NO_NETWORK, (502, 503, 504, 529)),
-    (OutcomeKind.SIGN_IN, (401, 403)),
-    (OutcomeKind.NO_MODEL, (404,)),
-    (OutcomeKind.QUOTA, (429,)),
-)
-#: Beginnings of the errors of a connection, which have no status.
-_AWAY = ("it cannot be reached", "the connection broke", "it did not finish")
 #: Clients with their connections, which all workers of a process share.
 _clients: dict[Endpoint, ModelClient] = {}
 
 
-async def complete(endpoint: Endpoint, task: Task, limits: Limits) -> Outcome:
+async def complete(endpoint: Endpoint, errors: Errors, task: Task, limits: Limits) -> Outcome:
     """Send one request with the prompt and return the answer."""
     schema = task.schema if isinstance(task.schema, dict) else {}
     request = ModelRequest(INSTRUCTIONS, task.prompt, schema, structured=bool(schema))
     try:
         reply = await _client(endpoint).complete(request, seconds=limits.seconds)
     except EndpointFailed as error:
-        status = error.details.get("status")
-        kind = next((kind for kind, codes in _KINDS if status in codes), OutcomeKind.FAILED)
-        if error.message.startswith(_AWAY):
-            kind = OutcomeKind.NO_NETWORK
         wait = error.asked_delay
-        errors = error.message if wait is None else f"{error.message}; retry in {wait}s"
-        return Outcome(kind, f"the endpoint: {error.message}", errors=errors)
+        text = error.message if wait is None else f"{error.message}; retry in {wait}s"
+        kind = errors.classify(error.message)
+        return Outcome(kind, f"the endpoint: {error.message}", errors=text)
     used = reply.usage
     tokens = (used.input_tokens or 0, used.output_tokens or 0)
     # A dollar per million tokens is a millionth of a dollar per token.

@@ -34,7 +34,7 @@ def configure(
             content = {"mcpServers": {"waybook": {"type": kind, **server}}}
             variable = "WAYBOOK_MCP_CONFIG"
     file.write_text(json.dumps(content), "utf-8")
-    return list(adapter.mcp_flags), {variable: str(file)}
+    return [], {variable: str(file)}
 
 
 def _codex(server: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:

@@ -23,6 +23,7 @@ from waybook.work.results import parse_json
 from waybook.work.tasks import MICROS_PER_DOLLAR, Limits, Outcome, OutcomeKind, Task, Usage
 from waybook.work.transcript import MAX_SHOWN_LENGTH, Transcript, variables_of
 
+_PLACEHOLDER = re.compile(r"\{\w+\}")
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 #: Lines of each piece of output that people see.
 MAX_LINES: Final = 20
@@ -165,11 +166,9 @@ class AgentRun:
             kind = OutcomeKind.TIMEOUT
             why = f"the agent took more than {limits.seconds:g} seconds"
         elif self._stuck_since and now > self._stuck_since + limits.patience_seconds:
-            kind, why = self._kind_of_errors(), str(retrying)
+            kind = self._adapter.errors.classify(self._reader.errors)
+            why = str(retrying)
         return (kind, f"{why}; it was ended") if why else None
-
-    def _kind_of_errors(self) -> OutcomeKind:
-        return OutcomeKind(self._adapter.errors.classify(self._reader.errors) or "failed")
 
     def _outcome(self, report: Mapping[str, Any], result_text: str | None) -> Outcome:
         reader = self._reader
@@ -198,7 +197,7 @@ class AgentRun:
         code = report["code"]
         ended = f"signal {-code}" if code < 0 else f"status {code}"
         message = f"the agent ended with {ended}" + (f": {last}" if last else "")
-        return self._kind_of_errors(), message
+        return self._adapter.errors.classify(self._reader.errors), message
 
 
 async def _report(channel: socket.socket) -> dict[str, Any]:
@@ -245,36 +244,28 @@ def prepare(adapter: Adapter, task: Task, private: Path) -> tuple[list[str], dic
     (private / "prompt.md").write_text(task.prompt, "utf-8")
     (private / "schema.json").write_text(json.dumps(task.schema), "utf-8")
     flags: list[str] = []
-    environment = {
-        **variables_of(adapter),
-        "WAYBOOK_RESULT": str(private / "result"),
-    }
+    environment = {**variables_of(adapter), "WAYBOOK_RESULT": str(private / "result")}
     if task.mcp_server is not None:
         flags, variables = configure(adapter, task.mcp_server, private / "mcp.json")
         environment |= variables
-    words = [
-        *adapter.command,
-        *(adapter.resume_flags if task.resume else ()),
-        *adapter.permissions,
-        *adapter.base_flags,
-        *(adapter.model_flags if adapter.model else ()),
-        *(adapter.schema_flags if task.schema is not None else ()),
-        *flags,
-        *adapter.prompt_flags,
-    ]
-    values = {
-        "model": adapter.model or "",
-        "conversation": task.resume or "",
-        "schema": json.dumps(task.schema),
-        "schema_file": str(private / "schema.json"),
-        "prompt_file": str(private / "prompt.md"),
-        "mcp_file": str(private / "mcp.json"),
-        "folder": str(task.folder),
-        "private": str(private),
+    known = {
+        "model": adapter.model,
+        "conversation": task.resume,
+        "schema": task.schema and json.dumps(task.schema),
+        "schema_file": task.schema and private / "schema.json",
+        "prompt_file": private / "prompt.md",
+        "mcp_file": task.mcp_server and private / "mcp.json",
+        "folder": task.folder,
+        "private": private,
     }
+    values = {f"{{{name}}}": str(value) for name, value in known.items() if value}
+    lists = {"{permissions}": adapter.permissions, "{mcp_flags}": flags}
+    words: list[str] = []
+    for item in (*adapter.wrap, *adapter.command):
+        if isinstance(item, str):
+            words += lists.get(item, (item,))
+        elif all(name in values for name in _PLACEHOLDER.findall(" ".join(item))):
+            words += item
     # One pass, so that a value that contains a placeholder is not replaced again.
-    fill = re.compile("|".join(rf"\{{{name}\}}" for name in values))
-    filled = [
-        fill.sub(lambda match: values[match[0][1:-1]], word) for word in (*adapter.wrap, *words)
-    ]
+    filled = [_PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), w) for w in words]
     return filled, {**environment, **task.environment}

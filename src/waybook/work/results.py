@@ -78,7 +78,7 @@ def parse_json(text: str) -> Json:
 
 def native_schema(adapter: Adapter, schema: Json) -> bool:
     """Return whether the agent itself can enforce the schema."""
-    if not adapter.schema_flags or not isinstance(schema, dict):
+    if not adapter.takes("schema") or not isinstance(schema, dict):
         return False
     if adapter.schema_dialect == "strict":
         return _is_strict(schema)

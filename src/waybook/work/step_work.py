@@ -65,7 +65,7 @@ class StepWork:
     async def _run(self) -> Outcome:
         parked = self.record if self.record.stage is Stage.PARKED else None
         resume = None
-        if parked and parked.agent == self.adapter.name and self.adapter.resume_flags:
+        if parked and parked.agent == self.adapter.name and self.adapter.takes("conversation"):
             resume = parked.conversation
         self.record.save(agent=self.adapter.name, stage=Stage.WORKING)
         await self._prepare(parked)

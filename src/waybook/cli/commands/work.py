@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,40 +43,26 @@ _SCOPES: Final = {
     "day": ("org", "day"),
     "org": ("org", "total"),
 }
-#: For each option, the unit of the caps, and the factor from the option to the unit.
-_UNITS: Final = {
-    "max_cost": ("costUsd", 1.0),
-    "max_tokens": ("tokens", 1.0),
-    "max_time": ("seconds", _MINUTE),
-    "max_steps": ("steps", 1.0),
-    "max_failures": ("failures", 1.0),
-}
 
 
-def _parse_cap(
-    _: click.Context, __: click.Parameter, values: Sequence[str]
-) -> list[tuple[str, str, float]]:
-    caps = []
-    for value in values:
-        name, separator, number = value.rpartition(":")
-        try:
-            limit = float(number)
-        except ValueError:
-            limit = 0.0
-        is_scope = name in _SCOPES and bool(name) == bool(separator)
-        if not is_scope or not 0 < limit < float("inf"):
-            raise click.BadParameter(
-                f"{value}: give a number, or one of {', '.join(_SCOPES)[2:]}:N"
-            )
-        caps.append((*_SCOPES[name], limit))
-    return caps
+def _cap_option(name: str, unit: str, what: str, factor: float = 1.0) -> Callable[[Any], Any]:
+    def parse(_: click.Context, __: click.Parameter, values: Sequence[str]) -> list[dict[str, Any]]:
+        caps = []
+        for value in values:
+            scope, separator, number = value.rpartition(":")
+            try:
+                limit = float(number) * factor
+            except ValueError:
+                limit = 0.0
+            if scope not in _SCOPES or bool(scope) != bool(separator) or not 0 < limit < inf:
+                names = ", ".join(_SCOPES)[2:]
+                raise click.BadParameter(f"{value}: give a number, or one of {names}:N")
+            scope, period = _SCOPES[scope]
+            caps.append({"scope": scope, "period": period, "unit": unit, "limit": limit})
+        return caps
 
-
-def _cap_option(name: str, what: str) -> Callable[[Any], Any]:
-    text = f"{what}; [plan|run|agent|day|org]:N for another scope."
-    return click.option(
-        name, multiple=True, metavar="N", callback=_parse_cap, help=f"Pause and ask at {text}"
-    )
+    text = f"Pause and ask at this many {what}; [plan|run|agent|day|org]:N for another scope."
+    return click.option(name, multiple=True, metavar="N", callback=parse, help=text)
 
 
 @click.command()
@@ -100,11 +87,11 @@ def _cap_option(name: str, what: str) -> Callable[[Any], Any]:
     "--timeout", type=float, default=60.0, help="Minutes that one agent may run (default: 60)."
 )
 @click.option("--attempts", type=int, default=3, help="Attempts until a step fails (default: 3).")
-@_cap_option("--max-cost", "this many dollars")
-@_cap_option("--max-tokens", "this many tokens")
-@_cap_option("--max-time", "this many minutes of work")
-@_cap_option("--max-steps", "this many steps or jobs")
-@_cap_option("--max-failures", "this many failures in a row")
+@_cap_option("--max-cost", "costUsd", "dollars")
+@_cap_option("--max-tokens", "tokens", "tokens")
+@_cap_option("--max-time", "seconds", "minutes of work", _MINUTE)
+@_cap_option("--max-steps", "steps", "steps or jobs")
+@_cap_option("--max-failures", "failures", "failures in a row")
 @click.option(
     "--grace", type=float, default=60.0, help="Seconds to finish after SIGTERM (default: 60)."
 )
@@ -133,11 +120,7 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
             _confirm(server.read("plan", q=subject["planId"]), workers)
     settings, folder, check = settings_from(flags).settings, Path.cwd(), options["check"]
     connect, entry, secrets = _access(flags, settings)
-    caps = [
-        {"scope": scope, "period": period, "unit": unit, "limit": limit * factor}
-        for option, (unit, factor) in _UNITS.items()
-        for scope, period, limit in options[option]
-    ]
+    caps = [cap for name, value in options.items() if name.startswith("max_") for cap in value]
     chosen = Options(
         agents=agents,
         connect=connect,
