@@ -42,7 +42,6 @@ QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
     "/api/views/{view}": ("q",),
-    "/decisions/selected": ("review",),
     "/inbox": ("done", "item"),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }

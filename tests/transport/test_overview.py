@@ -199,12 +199,6 @@ async def test_overview_accepts_any_value_of_the_last_visit_cookie(
     assert (await browser.get("/")).status_code == 200
 
 
-async def test_former_url_of_plan_list_redirects_to_new_url(browser: Browser) -> None:
-    for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
-        reply = await browser.get(f"/?{query}")
-        assert (reply.status_code, reply.headers["location"]) == (307, f"/plans?{query}")
-
-
 async def test_reassign_form_makes_the_stalled_step_pending(
     browser: Browser, world: OrgEnv
 ) -> None:

@@ -416,19 +416,6 @@ async def test_step_page_shows_the_reason_an_action_is_unavailable(
     )
 
 
-async def test_step_page_preview_shows_effect_and_changes_nothing(
-    browser: Browser, world: OrgEnv, agent: AgentClient
-) -> None:
-    plan = await agent.plan(3)
-    before = await world.entries(agent.org_id, plan["planId"])
-    moved = visible_text((await change(browser, plan, 2, "move_up", preview="1")).text)
-    assert "Preview." in moved
-    assert "step 2 becomes step 1" in moved
-    removed = visible_text((await change(browser, plan, 1, "remove_step", preview="1")).text)
-    assert "step 1 is removed, step 2 becomes step 1, step 3 becomes step 2" in removed
-    assert await world.entries(agent.org_id, plan["planId"]) == before
-
-
 @pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
 async def test_step_page_returns_400_for_an_invalid_action(
     browser: Browser, world: OrgEnv, agent: AgentClient, action: str

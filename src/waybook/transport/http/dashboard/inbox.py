@@ -198,12 +198,12 @@ _STATUS_OF_DECISION: Final = {
 }
 
 
-def _step_name(review: ReviewRecord) -> str:
+def step_name(review: ReviewRecord) -> str:
     return f"{review.plan_name}, step {review.step_order}"
 
 
 def _review_item(ctx: RequestContext, review: ReviewRecord) -> InboxItem:
-    within, name = ctx.services.review_reminder, _step_name(review)
+    within, name = ctx.services.review_reminder, step_name(review)
     is_overdue = within is not None and review.now > review.requested_at + within
     text = markdown_gist(review.summary[:PREVIEW_LENGTH])
     title, text = (review.title, f"{name}. {text}") if review.title else (name, text)
@@ -384,7 +384,7 @@ async def _toast(page: PageRequest, done: str | None) -> str | None:
     with suppress(WaybookError):
         review = await read_reviewed(page, done)
         if review.decision:
-            return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {_step_name(review)}."
+            return f"{review.decided_by} {DECISION_TEXT[review.decision]}: {step_name(review)}."
     return None
 
 

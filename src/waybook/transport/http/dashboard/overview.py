@@ -6,14 +6,13 @@ The overview shows work that needs a person, has problems, is running, or has fi
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from waybook.app.queries.agent_names import find_agents
 from waybook.app.queries.forecast import steps_forecast
@@ -64,7 +63,6 @@ from waybook.transport.mcp.prompts import RESUME_PLAN
 
 #: Order of plans in a list: those that need a person come first.
 _NEED: Final = (Shown.NEEDS_YOU, Shown.FAILED, Shown.STALLED, Shown.RUNNING)
-_PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 _COOKIE_SECONDS: Final = 180 * 86_400
@@ -74,11 +72,7 @@ _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 
 
 async def overview_page(page: PageRequest) -> Response:
-    params, ctx = page.request.query_params, await page.context()
-    if _PLAN_LIST_PARAMETERS & params.keys():
-        query = urlencode(params.multi_items())
-        return RedirectResponse(f"/plans?{query}", HTTPStatus.TEMPORARY_REDIRECT)
-    only_trouble = params.get("show") == "trouble"
+    ctx, only_trouble = await page.context(), page.query("show") == "trouble"
     look = last_look(page.request)
     overview = await read_overview(ctx, look, most=MAX_LISTED if only_trouble else MAX_ENTRIES)
     # `overview.since` is a time from the cookie or, without a valid cookie, a default. Only a time

@@ -217,12 +217,6 @@ def error_message(answer: Answer) -> str:
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
-def error_details(answer: Answer) -> dict[str, object]:
-    error = answer.body.get("error")
-    details = error.get("details") if isinstance(error, dict) else None
-    return details if isinstance(details, dict) else {}
-
-
 def error_status(answer: Answer) -> int:
     code = code_of(answer)
     return HTTPStatus.CONFLICT if code == "STALE_PLAN" else http_status(code)

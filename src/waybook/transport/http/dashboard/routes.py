@@ -68,7 +68,6 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/calls": operations.calls_page,
 }
 FORMS: Final[Mapping[str, Handler]] = {
-    "/decisions/selected": bulk_approval.approve_selected,
     "/plans/{plan_id}/edit": plan_page.edit_page,
     "/plans/{plan_id}/copy": partial(work_actions.copy_page, "plan"),
     "/runs/{run_id}/copy": partial(work_actions.copy_page, "run"),
@@ -83,6 +82,7 @@ ACTIONS: Final[Mapping[str, Handler]] = {
     "/rescue": overview.rescue,
     "/theme": operations.choose_theme,
     "/decisions": inbox.submit_decision,
+    "/decisions/selected": bulk_approval.approve_selected,
     "/feedback": inbox.submit_feedback,
     "/caps": inbox.submit_cap,
 }

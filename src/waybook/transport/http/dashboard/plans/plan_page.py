@@ -222,20 +222,15 @@ async def plan_history(page: PageRequest) -> Response:
 
 Modification: TypeAlias = dict[str, object]
 
-#: Submitted form that is shown again, with an error or with a preview of the change.
+#: Refused form that is shown again, with the error.
 FormReply: TypeAlias = dict[str, Any]
 
 
-def form_reply(action: str, fields: FormData, **shown: object) -> FormReply:
-    typed = {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}
-    reply = {"action": action, "typed": typed, "code": "", "message": "", "status": 200}
-    return {**reply, "faults": {}, "preview": None, **shown}
-
-
 def refused_form(answer: Answer, action: str, fields: FormData) -> FormReply:
+    typed = {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}
     message = error_message(answer) or "the change failed"
-    status, code = error_status(answer), code_of(answer) or ""
-    return form_reply(action, fields, code=code, message=message, status=status)
+    shown = {"action": action, "typed": typed, "message": message}
+    return {**shown, "code": code_of(answer) or "", "status": error_status(answer)}
 
 
 def field_text(fields: FormData, name: str) -> str:

@@ -16,7 +16,6 @@ from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.queries.timeline import spans_of
 from waybook.app.queries.work_export import condition_arguments
-from waybook.app.request.caller import Answer
 from waybook.json_values import Json, non_empty
 from waybook.plan.draft import condition_row
 from waybook.plan.model import (
@@ -34,7 +33,6 @@ from waybook.transport.http.dashboard.plans.plan_page import (
     Modification,
     build_timeline,
     field_text,
-    form_reply,
     modification_arguments,
     moved,
     number_or_text,
@@ -123,7 +121,6 @@ def _submitted_condition(fields: FormData) -> dict[str, Json]:
 PREVIEW_LENGTH: Final = 300
 _FEEDBACK_SEPARATOR: Final = "\n\n---\n\nUser feedback: "
 _WORKING: Final = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-_MAX_PREVIEW_LINES: Final = 12
 
 
 async def step_page(page: PageRequest) -> Response:
@@ -132,14 +129,10 @@ async def step_page(page: PageRequest) -> Response:
     fields = (await page.form()).fields
     detail, action = await _read(page), field_text(fields, "action")
     modification = _modification(detail, action, fields)
-    is_preview = "preview" in fields
     arguments = modification_arguments(detail.plan.id, fields, modification)
-    answer = await page.call_tool("modify_plan", {**arguments, "dryRun": is_preview})
+    answer = await page.call_tool("modify_plan", arguments)
     if answer.is_error:
         return await _render(page, await _read(page), refused_form(answer, action, fields))
-    if is_preview:
-        lines = _preview_lines(detail, answer)
-        return await _render(page, detail, form_reply(action, fields, preview=lines))
     path = f"/plans/{detail.plan.id}"
     return redirect(path if action == "remove_step" else f"{path}/steps/{detail.step.id}")
 
@@ -173,22 +166,6 @@ def _modification(detail: StepDetail, action: str, fields: FormData) -> Modifica
         case "fail_step":
             changed = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
     return {"action": action, "stepId": detail.step.id, **changed}
-
-
-def _preview_lines(detail: StepDetail, answer: Answer) -> list[str]:
-    orders, diff = {str(s.id): s.order for s in detail.plan.steps}, answer.body.get("diff")
-    removed, moves = list[str](), list[str]()
-    for change in diff if isinstance(diff, list) else ():
-        if not isinstance(change, dict) or change["entity"] != "step":
-            continue
-        order = orders.get(change["id"])
-        if change["to"] is None:
-            removed.append(f"step {order} is removed")
-        if change["field"] == "order" and order is not None:
-            moves.append(f"step {order} becomes step {change['to']}")
-    lines = [*removed, *moves]
-    more = len(lines) - _MAX_PREVIEW_LINES
-    return [*lines[:_MAX_PREVIEW_LINES], f"and {more} more move"] if more > 0 else lines
 
 
 async def _render(
