@@ -7,16 +7,13 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Iterator,
     Mapping,
 )
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
-from threading import Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
 import click
@@ -143,8 +140,7 @@ class LocalServer:
     """The local database, for commands that can also use a server over HTTP."""
 
     here: AppSession
-    #: Event loop of the application, which runs in another thread.
-    loop: asyncio.AbstractEventLoop
+    runner: asyncio.Runner
 
     @property
     def url(self) -> str:
@@ -157,21 +153,18 @@ class LocalServer:
     def read(self, view: str, **parameters: str | int | None) -> dict[str, Any]:
         named = {name: str(value) for name, value in parameters.items() if value is not None}
         query = load(f"{_VIEWS}:read_query")(named)
-        return self._wait_for(load(f"{_VIEWS}:read_view")(self.here.call, view, query))
+        return self.runner.run(load(f"{_VIEWS}:read_view")(self.here.call, view, query))
 
     def call(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-        return self._wait_for(self.here.result(tool, arguments))
+        return self.runner.run(self.here.result(tool, arguments))
 
     def share(self, plan_id: str, days: int) -> str:
         share = load("waybook.app.operations.sharing:share_plan")
-        return str(self._wait_for(share(self.here.call, plan_id, days, self.url)))
+        return str(self.runner.run(share(self.here.call, plan_id, days, self.url)))
 
     def drawing(self, noun: str, text: str | None) -> object:
         read_drawing = load("waybook.app.queries.diagrams:read_drawing")
-        return self._wait_for(read_drawing(self.here.call, noun, text))
-
-    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        return self.runner.run(read_drawing(self.here.call, noun, text))
 
 
 _VIEWS = "waybook.app.queries.work_views"
@@ -179,27 +172,11 @@ _VIEWS = "waybook.app.queries.work_views"
 
 @contextmanager
 def open_local_server(flags: dict[str, object]) -> Iterator[LocalServer]:
-    settings, opened = load_settings(flags), Future[LocalServer]()
-    stop = asyncio.Event()
-
-    async def serve() -> None:
-        try:
-            async with open_app(settings) as here:
-                opened.set_result(LocalServer(here, asyncio.get_running_loop()))
-                await stop.wait()
-        except BaseException as error:
-            if opened.done():
-                raise
-            opened.set_exception(error)
-
-    thread = Thread(target=asyncio.run, args=[serve()])
-    thread.start()
-    try:
-        yield opened.result()
-    finally:
-        if opened.exception() is None:
-            opened.result().loop.call_soon_threadsafe(stop.set)
-        thread.join()
+    with asyncio.Runner() as runner, ExitStack() as ending:
+        opened = AsyncExitStack()
+        ending.callback(lambda: runner.run(opened.aclose()))
+        here = runner.run(opened.enter_async_context(open_app(load_settings(flags))))
+        yield LocalServer(here, runner)
 
 
 class Outcome(NamedTuple):
