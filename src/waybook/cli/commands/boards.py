@@ -30,7 +30,7 @@ def _run_row(run: Mapping[str, Any], place: int) -> RenderableType:
     return Text("\n").join(cell for cell in run_lines(run)[place].cells if cell)
 
 
-_BOARDS: Final = {
+BOARDS: Final = {
     "plan": _Board(plan_display, step_display, lambda plan: len(plan["steps"])),
     "run": _Board(run_display, _run_row, lambda run: len(run_lines(run))),
 }
@@ -54,7 +54,7 @@ def view(server: Server, noun: str, text: str | None, options: dict[str, Any]) -
 
 def _print_board(noun: str, board: Body, hint: str | None) -> None:
     console = SafeConsole()
-    console.print(_BOARDS[noun].display(board, Viewport(width=console.width)))
+    console.print(BOARDS[noun].display(board, Viewport(width=console.width)))
     subject = board.get("question") or board.get("input")
     line = subject if isinstance(subject, str) else json.dumps(subject, ensure_ascii=False)
     line = " ".join(line.split())
@@ -82,7 +82,7 @@ def _print_plain(board: Body) -> None:
 
 def watch(server: Server, noun: str, text: str | None, *, once: bool) -> None:
     board, console = server.read(noun, q=text), SafeConsole()
-    draw = _BOARDS[noun]
+    draw = BOARDS[noun]
     try:
         if not once:
             own = board[f"{noun}Id"]

@@ -7,12 +7,11 @@ import asyncio
 import contextlib
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -24,25 +23,25 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import list_audit
-from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_work import read_document
-from waybook.app.queries.work_views import plan_view, run_view
+from waybook.app.queries.work_views import ViewQuery, read_view
+from waybook.cli.commands.boards import BOARDS
 from waybook.cli.demo.actors import STORY, DemoContext, play_plan, play_run
 from waybook.cli.demo.environment import (
     FAST,
     SLOW,
     SLOW_RUN,
-    Show,
     SimulatedClock,
     temporary_database,
 )
 from waybook.cli.operator.anchoring import Verdicts, summary, verify_all
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
-from waybook.cli.terminal import plan_board, run_board
-from waybook.cli.terminal.console import FIXED_ROWS, Viewport
+from waybook.cli.terminal.console import FIXED_ROWS, Viewport, one_line
+from waybook.cli.terminal.run_board import documents_available
 from waybook.core.decision_context import Channel
+from waybook.json_values import Body
 from waybook.settings import Settings
 
 #: The demo's clock starts this long ago, so that the demo ends at about the current time.
@@ -105,83 +104,65 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
         now = await database.read_now(here.app.caller(Channel.CLI).org_id)
         clock = SimulatedClock(database, now - STORY_TIME, FAST if fast else SLOW)
         scene = DemoContext(app=here.app, clock=clock)
-        await _perform(scene, console, _PLAN_PART, live=live)
+        await _perform(scene, console, "plan", live=live)
         console.print(Text.assemble("\n", (BETWEEN[0], "bold"), f"\n{BETWEEN[1]}\n"))
         scene.lines.clear()
         clock.pace = FAST if fast else SLOW_RUN
-        board = await _perform(scene, console, _RUN_PART, live=live)
+        board = await _perform(scene, console, "run", live=live)
         verdicts = await verify_all(scene.call, bar=False)
         await _print_summary(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for _, verdict in verdicts) else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the demo: functions that play it, and that read and draw its plan or run."""
-
-    play: Callable[[DemoContext, Show], Awaitable[None]]
-    read: Callable[[DemoContext], Awaitable[Any]]
-    draw: Callable[[Any, Viewport], RenderableType]
-    count_lines: Callable[[Any], int]
-    max_lines: int
+#: For the plan and the run: the function that plays it, and the number of its rows to show.
+_PARTS = {"plan": (play_plan, 11), "run": (play_run, 18)}
 
 
-_PLAN_PART = Part(
-    play_plan,
-    lambda scene: read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD),
-    lambda board, frame: plan_board.plan_display(plan_view(board), frame),
-    lambda board: len(board.plan.steps) + FIXED_ROWS,
-    11 + FIXED_ROWS,
-)
-_RUN_PART = Part(
-    play_run,
-    lambda scene: read_run_detail(scene.call, scene.run_id, RunInclude.BOARD),
-    lambda board, frame: run_board.run_display(run_view(board), frame),
-    lambda board: len(run_board.run_lines(run_view(board))) + FIXED_ROWS,
-    18 + FIXED_ROWS,
-)
-
-
-async def _perform(scene: DemoContext, console: Console, part: Part, *, live: bool) -> Any:  # noqa: ANN401 - the plan or run
+async def _perform(scene: DemoContext, console: Console, noun: str, *, live: bool) -> Body:
     """Play a part, and return its plan or run. With `live`, redraw the screen continuously."""
+    play, most = _PARTS[noun]
     if live:
         with Live(console=console, auto_refresh=False) as screen:
 
             async def show() -> None:
-                board = await part.read(scene)
-                screen.update(_frame(part, board, scene.lines, console), refresh=True)
+                board = await _read(scene, noun)
+                screen.update(_frame(noun, board, scene.lines, console), refresh=True)
 
-            await part.play(scene, show)
+            await play(scene, show)
             await show()
-        board = await part.read(scene)
     else:
         scene.listener = lambda line: console.print(line, soft_wrap=True)
-        await part.play(scene, partial(asyncio.sleep, 0))
-        board = await part.read(scene)
-        height = part.max_lines + _FOOTER_LINES
+        await play(scene, partial(asyncio.sleep, 0))
+    board = await _read(scene, noun)
+    if not live:
+        height = most + FIXED_ROWS + _FOOTER_LINES
         console.print()
-        console.print(part.draw(board, Viewport(width=console.width, height=height, holders=True)))
-    if not board.is_closed:
+        frame = Viewport(width=console.width, height=height, holders=True)
+        console.print(BOARDS[noun].display(board, frame))
+    if not board["closed"]:
         raise RuntimeError("a part of the demo did not complete")
     return board
 
 
-def _frame(part: Part, board: object, lines: list[Text], console: Console) -> RenderableType:
+async def _read(scene: DemoContext, noun: str) -> Body:
+    work_id = scene.plan_id if noun == "plan" else scene.run_id
+    return await read_view(scene.call, noun, ViewQuery(work_id))
+
+
+def _frame(noun: str, board: Body, lines: list[Text], console: Console) -> RenderableType:
     """Return the plan or run, with the last lines of the log below it."""
-    width, height = console.width, console.height - 1
-    high = min(part.max_lines, height - _MIN_FEED_LINES)
-    above = part.draw(board, Viewport(width=width, height=high, holders=True, foot=False))
-    rows = max(1, height - min(part.count_lines(board), high))
-    last = [line.copy() for line in lines[-rows:]]
-    for line in last:
-        line.no_wrap, line.overflow = True, "ellipsis"
+    width, height, draw = console.width, console.height - 1, BOARDS[noun]
+    high = min(_PARTS[noun][1] + FIXED_ROWS, height - _MIN_FEED_LINES)
+    above = draw.display(board, Viewport(width=width, height=high, holders=True, foot=False))
+    rows = max(1, height - min(draw.count(board) + FIXED_ROWS, high))
+    last = [one_line(line.copy()) for line in lines[-rows:]]
     return Group(above, *last)
 
 
 async def _print_summary(
     console: Console,
     scene: DemoContext,
-    board: RunDetail,
+    board: Body,
     verdicts: Verdicts,
     *,
     keep: bool,
@@ -196,7 +177,7 @@ async def _print_summary(
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, _MAX_WIDTH))
     write = f"waybook documents {scene.run_id} --out documents"
-    available = run_board.documents_available(run_view(board))
+    available = documents_available(board)
     console.print(_facts({available: write if keep else "to keep them, use --keep"}))
     _heading(console, "What the work survived")
     console.print(_facts(_SURVIVED))
