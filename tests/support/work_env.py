@@ -79,13 +79,14 @@ class Place:
         return find_adapter(f"cmd:sh -c {shlex.quote(command)}", ADAPTERS)[0]
 
     async def work(self, plan_id: str | None, *agents: tuple[Adapter, int], **more: object) -> int:
-        """Run workers on a plan, or on all, until they end; return their exit status."""
-        options: dict[str, Any] = {"isolation": "step", "wait_seconds": 1, **more}
+        """Run workers on a plan, a `subject` or everything until they end; return their status."""
+        subject = {"planId": plan_id} if plan_id else {}
+        defaults = {"isolation": "step", "wait_seconds": 1, "subject": subject}
+        options: dict[str, Any] = {**defaults, **more}
         return await run_fleet(
             Options(
                 agents=agents,
                 connect=lambda name: Client(HttpConnection(self.address, None, 30.0, name)),
-                subject={"planId": plan_id} if plan_id else {},
                 folder=self.repository,
                 state_folder=self.root / "state",
                 say=self.say,
