@@ -27,6 +27,27 @@ def non_empty(**fields: Json) -> Body:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+@lru_cache
+def _field_names(names: str) -> tuple[tuple[str, str], ...]:
+    words = ((name, name.split("_")) for name in names.split())
+    return tuple((name, "".join([first, *map(str.title, rest)])) for name, (first, *rest) in words)
+
+
+def fields_of(row: object, names: str) -> Body:
+    """Return attributes as fields of JSON, with names in camel case and times as text.
+
+    >>> fields_of(datetime(2030, 1, 31), "year month")
+    {'year': 2030, 'month': 1}
+    """
+    fields: Body = {}
+    for name, field in _field_names(names):
+        value = getattr(row, name)
+        if isinstance(value, datetime):
+            value = rfc3339(value)
+        fields[field] = [*value] if isinstance(value, tuple) else value
+    return fields
+
+
 def children(value: object) -> Iterable[Any]:
     """Return the values within a list or an object."""
     if isinstance(value, dict):

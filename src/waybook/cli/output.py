@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -89,21 +88,6 @@ def print_json(value: object, *, tight: bool = False, indent: int | None = None)
     is_plain = getattr(sys.stdout, "encoding", "utf-8") == _PLAIN_CODEC
     text = json.dumps(value, ensure_ascii=is_plain, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(text))
-
-
-def json_fields(value: object, *names: str) -> dict[str, object]:
-    """Return attributes as fields of JSON, with names in camel case and times as text.
-
-    >>> json_fields(Path("notes/a.md"), "name", "suffix")
-    {'name': 'a.md', 'suffix': '.md'}
-    """
-    fields: dict[str, object] = {}
-    for name in names:
-        first, *others = name.split("_")
-        found = getattr(value, name)
-        text = found.isoformat() if isinstance(found, datetime) else found
-        fields["".join([first, *map(str.title, others)])] = text
-    return fields
 
 
 def escape_json(text: str) -> str:

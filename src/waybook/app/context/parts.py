@@ -10,7 +10,7 @@ from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.ids import is_id
 from waybook.errors import NextCall, NotFound
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, non_empty
 from waybook.research import packet
 from waybook.store import audit
 from waybook.store.driver.queries import Row, Statement, is_uuid
@@ -94,12 +94,8 @@ class PacketReader:
             )
         frame = non_empty(
             artifactId=stored.id,
-            stepId=stored.step_id,
-            kind=stored.kind,
-            title=stored.title,
+            **fields_of(stored, "step_id kind title created_at created_by"),
             superseded=stored.superseded or None,
-            createdAt=format_time(stored.created_at),
-            createdBy=stored.created_by,
         )
         return packet.Entry(frame=frame, texts=(content,))
 

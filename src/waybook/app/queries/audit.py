@@ -12,7 +12,7 @@ from waybook.core.changes import Change, Event, Row, Rows, replay
 from waybook.core.decision_context import Channel, Scope
 from waybook.core.ids import LAST_ID, id_or_nil, is_id
 from waybook.errors import InvalidInput, NotFound
-from waybook.json_values import Body, Json, format_time, non_empty, rfc3339
+from waybook.json_values import Body, Json, fields_of, non_empty, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import Query, as_json_text, first_value, is_uuid
@@ -201,13 +201,7 @@ async def list_audit(
 def entry_view(entry: SealedEntry) -> Body:
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return non_empty(
-        subject=entry.subject,
-        subjectId=entry.subject_id,
-        seq=entry.seq,
-        at=format_time(entry.at),
-        event=entry.event,
-        actor=entry.actor,
-        channel=entry.channel,
+        **fields_of(entry, "subject subject_id seq at event actor channel"),
         sessionId=entry.session,
         details=entry_details(entry),
         changes=changes,

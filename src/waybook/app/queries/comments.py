@@ -9,7 +9,7 @@ from waybook.core.comments import mentions
 from waybook.core.decision_context import Channel
 from waybook.core.ids import LAST_ID, id_or_nil
 from waybook.errors import NotFound
-from waybook.json_values import Body, format_time, non_empty
+from waybook.json_values import Body, fields_of, format_time, non_empty
 from waybook.store.comments import SQL, CommentRow, Subject
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Row, Statement, first_column
@@ -105,7 +105,5 @@ def comment_view(comment: CommentRow) -> Body:
         name=written_by(comment),
         author="person" if comment.channel in _PEOPLE else "agent",
         at=format_time(comment.created_at),
-        assignee=comment.assignee,
-        resolvedAt=format_time(comment.resolved_at),
-        resolvedBy=comment.resolved_by,
+        **fields_of(comment, "assignee resolved_at resolved_by"),
     )

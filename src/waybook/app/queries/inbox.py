@@ -19,7 +19,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.core.decision_context import decider_refusal
 from waybook.core.ids import id_or_nil
-from waybook.json_values import Body, format_time, non_empty
+from waybook.json_values import Body, fields_of, non_empty
 from waybook.plan.model import DecisionKind, StepStatus
 from waybook.store.accounts import accounts
 from waybook.store.driver.queries import Ids, Row
@@ -234,10 +234,6 @@ def review_reply(review: Row, base_url: str) -> Body:
         **named,
         "stepStatus": str(_DECIDED_STATUS[decision]),
         "decision": str(decision),
-        **non_empty(
-            feedback=review.feedback,
-            decidedBy=review.decided_by,
-            decidedAt=format_time(review.decided_at),
-        ),
+        **non_empty(**fields_of(review, "feedback decided_by decided_at")),
         "next": next_call("get_next_step", REASONS[decision], planId=review.plan_id),
     }

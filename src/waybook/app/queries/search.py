@@ -16,7 +16,7 @@ from waybook.app.request.request_context import RequestContext, not_found, uuid_
 from waybook.app.request.search_backend import PortableSearch, search_backend
 from waybook.core.ids import is_id, normalize_id
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, format_time, non_empty
 from waybook.research.embedding import Backend, StaticEmbedder
 from waybook.research.excerpts import (
     Piece,
@@ -126,22 +126,13 @@ def _view(question: SearchQuery, hits: list[Hit], row: Row) -> Body:
     reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
     best = {reason.by: reason for reason in reasons}
     return non_empty(
-        id=row.id,
-        subject=row.subject,
-        kind=row.kind,
-        title=row.title,
+        **fields_of(row, "id subject kind title version plan_id step_id url created_at created_by"),
         tags=row.tags or None,
-        version=row.version,
         superseded=row.superseded or None,
         snippet=shown.highlight(),
         why=[_why(best[by], shown) for by in WEIGHTS if by in best],
-        planId=row.plan_id,
-        stepId=row.step_id,
-        url=row.url,
         sources=[_source_of_hit(source) for source in row.sources or ()] or None,
         moreSources=row.source_count - len(row.sources or ()) or None,
-        createdAt=format_time(row.created_at),
-        createdBy=row.created_by,
         read={"tool": "get_artifact", "args": {"artifactId": row.id}},
     )
 

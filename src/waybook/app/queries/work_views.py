@@ -34,7 +34,7 @@ from waybook.core.decision_context import Scope
 from waybook.core.shown import Shown, word_of
 from waybook.core.usage import format_cost
 from waybook.errors import InvalidInput, NotFound
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, format_time, non_empty
 from waybook.plan.model import PlanState
 from waybook.plan.ordering import steps_blocked_by_touches
 from waybook.plan.progress import Progress, progress_json
@@ -151,20 +151,13 @@ async def _reviews(ctx: RequestContext, query: ViewQuery) -> Body:
     reviews: list[Json] = [
         non_empty(
             kind="review",
-            planId=record.plan_id,
             name=record.plan_name,
             reviewId=record.id,
-            stepId=record.step_id,
-            stepOrder=record.step_order,
             title=record.title or record.instructions.strip().split("\n", 1)[0],
-            attempt=record.attempt,
-            summary=record.summary,
-            questions=[*record.questions],
-            resultSummary=record.result_summary,
             since=format_time(record.requested_at),
-            requestedBy=record.requested_by,
             actions=[*offered(Facts(Kind.REVIEW, Shown.NEEDS_YOU))],
-            assignee=record.assignee,
+            **fields_of(record, "plan_id step_id step_order attempt summary questions"),
+            **fields_of(record, "result_summary requested_by assignee"),
             reviewUrl=review_url(record.plan_id, ctx.services.base_url),
         )
         for record in records
@@ -206,23 +199,11 @@ async def _agents(ctx: RequestContext, query: ViewQuery) -> Body:
     wanted = (query.text or "").casefold()
     listed: list[Json] = [
         {
-            "name": row.name,
-            "session": row.session,
-            "clients": [*row.clients],
-            "lastSeenAt": format_time(row.last_seen_at),
-            "completed": row.completed,
-            "failed": row.failed,
+            **fields_of(row, "name session clients last_seen_at completed failed"),
             "cost": format_cost(row.usage.cost_micros),
             "actions": [*offered(facts_of_agent(ctx, row, held[row.key]))],
             "holds": [
-                {
-                    "kind": item.kind,
-                    "workId": item.work_id,
-                    "workName": item.work_name,
-                    "title": item.title,
-                    "since": format_time(item.since),
-                }
-                for item in held[row.key]
+                fields_of(item, "kind work_id work_name title since") for item in held[row.key]
             ],
         }
         for row in rows

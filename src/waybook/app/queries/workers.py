@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from waybook.accounts.caps import Cap
 from waybook.app.request.request_context import RequestContext
 from waybook.core.agent_names import name_of
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, format_time, non_empty
 from waybook.store.work import SQL, PausedCap, WorkerRow, workers_statement
 
 __all__ = ["PausedCap", "WorkerRow"]
@@ -53,18 +53,11 @@ async def workers_view(ctx: RequestContext) -> Body:
     shown: list[Json] = [
         {
             **worker_view(worker),
-            "until": format_time(worker.until),
+            **fields_of(worker, "until session host plan_id run_id step_id job_id"),
+            **fields_of(worker, "started_at reported_at"),
             "user": worker.name,
-            "session": worker.session,
             "name": worker.work or name_of(None, worker.session, None),
-            "host": worker.host,
-            "planId": worker.plan_id,
-            "runId": worker.run_id,
-            "stepId": worker.step_id,
-            "jobId": worker.job_id,
             "lines": [*(worker.lines or "").splitlines()],
-            "startedAt": format_time(worker.started_at),
-            "reportedAt": format_time(worker.reported_at),
         }
         for worker in workers
     ]

@@ -7,7 +7,7 @@ import orjson
 
 from waybook.app.request.caller import MAX_REPLY_BYTES, review_url
 from waybook.core.decision_context import Channel
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, format_time, non_empty
 from waybook.plan.draft import copy_call
 from waybook.plan.model import (
     MAX_WAIT_SECONDS,
@@ -151,15 +151,8 @@ def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
 def review_view(review: Review | None, plan_id: PlanId, base_url: str) -> Body | None:
     return review and non_empty(
         reviewId=review.id,
-        stepId=review.step_id,
-        summary=review.summary,
-        questions=list(review.questions),
-        requestedAt=format_time(review.requested_at),
-        requestedBy=review.requested_by,
-        decision=str(review.decision) if review.decision else None,
-        feedback=review.feedback,
-        decidedBy=review.decided_by,
-        decidedAt=format_time(review.decided_at),
+        **fields_of(review, "step_id summary questions requested_at requested_by"),
+        **fields_of(review, "decision feedback decided_by decided_at"),
         reviewUrl=review_url(plan_id, base_url),
     )
 
@@ -293,11 +286,7 @@ def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
 def output_view(output: Output) -> Body:
     return {
         "outputId": output.id,
-        "title": output.title,
-        "mediaType": output.media_type,
-        "version": output.version,
-        "createdAt": format_time(output.created_at),
-        "createdBy": output.created_by,
+        **fields_of(output, "title media_type version created_at created_by"),
     }
 
 

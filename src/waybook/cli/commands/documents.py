@@ -19,6 +19,7 @@ from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, success, unwrapped
 from waybook.core.durations import format_age
 from waybook.core.file_names import safe_file_name, unique_name
+from waybook.json_values import fields_of
 
 
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
@@ -148,15 +149,9 @@ def _figures(board: RunDetail, stage: str | None) -> str:
 
 def _as_json(item: DocumentListItem, written: _WrittenFiles) -> dict[str, object]:
     return {
-        "resourceId": item.resource_id,
         "stageSlug": item.stage,
-        "stepKey": item.step_key,
-        "documentKey": item.document_key,
         "modelId": item.model,
-        "lineage": item.lineage,
-        "reviewer": item.reviewer,
-        "version": item.version,
-        "createdAt": item.created_at.isoformat(),
-        "length": item.length,
+        **fields_of(item, "resource_id step_key document_key lineage reviewer version"),
+        **fields_of(item, "created_at length"),
         **({"files": [str(p) for p in written[item.resource_id]]} if written else {}),
     }

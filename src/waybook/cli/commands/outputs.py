@@ -8,7 +8,7 @@ from waybook.app.queries.documents import file_name, plan_outputs, read_output
 from waybook.app.queries.work_list import resolve_plan
 from waybook.app.request.reply import output_view
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import json_fields, print_json, print_text, refuse_to_overwrite
+from waybook.cli.output import print_json, print_text, refuse_to_overwrite
 from waybook.cli.runtime import (
     AppSession,
     Outcome,
@@ -20,6 +20,7 @@ from waybook.cli.runtime import (
 from waybook.cli.terminal.console import success
 from waybook.cli.terminal.rows import Column, age_column, table_lines
 from waybook.core.file_names import unique_name
+from waybook.json_values import fields_of
 from waybook.plan.model import Output
 from waybook.plan.progress import latest
 
@@ -81,8 +82,8 @@ def output_command(*, output: str, as_json: bool, **flags: object) -> None:
     if not as_json:
         print_text(detail.content)
         return
-    about = ("output_id", "plan_id", "title", "media_type", "version", "created_at", "created_by")
-    print_json(json_fields(detail, *about, "content"))
+    about = "output_id plan_id title media_type version created_at created_by content"
+    print_json(fields_of(detail, about))
 
 
 async def _write(

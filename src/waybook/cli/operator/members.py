@@ -23,12 +23,13 @@ from waybook.app.request.request_context import RequestContext
 from waybook.cli.lazy import CommandGroup
 from waybook.cli.operator.maintenance import erase_org_command, erase_user_command
 from waybook.cli.options import combine, org_option, scopes_option
-from waybook.cli.output import done, json_fields
+from waybook.cli.output import done
 from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
+from waybook.json_values import fields_of
 from waybook.page_address import current_base_url
 
 _slug_argument = click.argument("slug")
@@ -192,8 +193,8 @@ def _changed(user: User, message: str, *hints: str) -> Outcome:
 
 
 def _user_json(user: User) -> dict[str, object]:
-    names = ("name", "email", "issuer", "subject", "scopes", "created_at", "disabled_at")
-    return {"userId": user.id, **json_fields(user, *names)}
+    names = "name email issuer subject scopes created_at disabled_at"
+    return {"userId": user.id, **fields_of(user, names)}
 
 
 @app_command(
@@ -262,14 +263,14 @@ async def list_tokens_command(call: RequestContext, *, every: bool) -> Outcome:
 async def revoke_command(call: RequestContext, token_id: str) -> Outcome:
     """Revoke a token permanently."""
     token = await revoke_token(call, token_id)
-    value = {"tokenId": token.id, **json_fields(token, "revoked_at")}
+    value = {"tokenId": token.id, **fields_of(token, "revoked_at")}
     return Outcome(value, [done(f"{token.label} revoked")])
 
 
 def _token_json(token_use: TokenUse) -> dict[str, object]:
-    names = ("label", "scopes", "created_at", "created_by", "expires_at", "revoked_at")
-    used = json_fields(token_use, "user", "last_used_at")
-    return {"tokenId": token_use.token.id, **json_fields(token_use.token, *names), **used}
+    fields = fields_of(token_use.token, "label scopes created_at created_by expires_at revoked_at")
+    used = fields_of(token_use, "user last_used_at")
+    return {"tokenId": token_use.token.id, **fields, **used}
 
 
 org_group = CommandGroup(

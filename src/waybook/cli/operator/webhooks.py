@@ -11,11 +11,11 @@ from waybook.app.queries.work_list import resolve_plan_or_run
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.lazy import CommandGroup
 from waybook.cli.options import limit_option
-from waybook.cli.output import json_fields
 from waybook.cli.runtime import AppSession, Outcome, app_command
 from waybook.cli.terminal.console import figures, plain_table, unwrapped
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
+from waybook.json_values import fields_of
 from waybook.notifications.delivery import DeliveryStatus
 
 _STATUS_STYLES = {
@@ -114,7 +114,7 @@ def _sent(sent: Row) -> Outcome:
 def _delivery_json(delivery: Row) -> dict[str, object]:
     is_waiting = delivery.status is DeliveryStatus.WAITING
     return {
-        **json_fields(delivery, "id", "event", "status", "at", "settled_at", "answered", "data"),
+        **fields_of(delivery, "id event status at settled_at answered data"),
         "attempts": delivery.attempt,
         "nextAt": delivery.due_at.isoformat() if is_waiting else None,
         "fault": delivery.error,

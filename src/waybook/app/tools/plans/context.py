@@ -21,7 +21,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, not_found
 from waybook.app.request.tool import Tool
 from waybook.core.changes import Entity
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, format_time, non_empty
 from waybook.plan.draft import is_new_session, resume_session
 from waybook.plan.model import CLOSED_PLAN, TERMINAL_STEP, Plan, Step
 from waybook.plan.progress import open_review, progress_reply
@@ -249,14 +249,7 @@ class _PlanContext(PacketReader):
         )
 
     def _event(self, entry: SealedEntry) -> Entry:
-        frame = non_empty(
-            seq=entry.seq,
-            at=format_time(entry.at),
-            event=entry.event,
-            actor=entry.actor,
-            channel=entry.channel,
-            sessionId=entry.session,
-        )
+        frame = non_empty(**fields_of(entry, "seq at event actor channel"), sessionId=entry.session)
         details = self.text("details", entry_details(entry), part=f"event:{entry.seq}")
         return Entry(frame=frame, texts=details)
 
@@ -471,10 +464,5 @@ class _StepContext(PacketReader):
         feedback, instructions = row.feedback, self.plan.texts[self.step.id].instructions
         is_known = feedback is not None and len(feedback) == row.length and feedback in instructions
         shown = None if feedback is None or is_known else contexts.TextPrefix(feedback, row.length)
-        frame = non_empty(
-            reviewId=row.id,
-            decision=row.decision,
-            decidedBy=row.decided_by,
-            decidedAt=format_time(row.decided_at),
-        )
+        frame = non_empty(reviewId=row.id, **fields_of(row, "decision decided_by decided_at"))
         return Entry(frame=frame, texts=self.text("feedback", shown, part=f"feedback:{row.id}"))

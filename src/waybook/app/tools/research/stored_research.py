@@ -30,7 +30,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_UUID, RequestContext, ToolReply
 from waybook.app.request.search_backend import search_backend
 from waybook.app.request.tool import Tool
-from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.json_values import Body, Json, fields_of, non_empty
 from waybook.plan.model import StepId
 from waybook.plan.research import (
     ExistingResearch,
@@ -295,12 +295,7 @@ async def get_artifact(ctx: RequestContext, args: _GetArtifact) -> Body:
     citations = row.citations or []
     return non_empty(
         sourceId=row.id,
-        title=row.title,
-        url=row.url,
-        quote=row.quote,
-        retrievedAt=format_time(row.retrieved_at),
-        createdAt=format_time(row.created_at),
-        createdBy=row.created_by,
+        **fields_of(row, "title url quote retrieved_at created_at created_by"),
         artifacts=[
             non_empty(
                 artifactId=citation["id"],
@@ -335,27 +330,15 @@ def _artifact(row: ArtifactRow, sources: Sequence[Row], args: _GetArtifact) -> B
         why = "Read the plan it belongs to."
         following = next_call("get_research_context", why, planId=row.plan_id)
     views = [
-        non_empty(
-            sourceId=source.id,
-            url=source.url,
-            title=source.title,
-            quote=source.quote,
-            retrievedAt=format_time(source.retrieved_at),
-        )
+        non_empty(sourceId=source.id, **fields_of(source, "url title quote retrieved_at"))
         for source in sources
     ]
     return non_empty(
         artifactId=row.id,
-        planId=row.plan_id,
-        stepId=row.step_id,
-        kind=row.kind,
-        title=row.title,
-        version=row.version,
+        **fields_of(row, "plan_id step_id kind title version created_at created_by"),
         superseded=row.superseded or None,
         tags=row.tags or None,
         **_fit_metadata(row.metadata, views, args),
-        createdAt=format_time(row.created_at),
-        createdBy=row.created_by,
         earlierVersion=row.earlier,
         laterVersion=row.later,
         **piece,
