@@ -40,7 +40,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "run-dialectic": f"/runs/{org.dialectic_run['runId']}",
         "run-documents": f"/runs/{org.dialectic_run['runId']}/documents",
         "run-large": f"/runs/{org.big_run['runId']}",
-        "run-large-stage": f"/runs/{org.big_run['runId']}/stages/all",
+        "run-large-page": f"/runs/{org.big_run['runId']}?page=2",
         "run-large-jobs": f"/runs/{org.big_run['runId']}/jobs",
         "workflows": "/dags",
         "workflow": "/dags/dialectic",

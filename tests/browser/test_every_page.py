@@ -37,7 +37,6 @@ PAGES = {
     "runs": "/runs",
     "start-run": "/runs/new",
     "run": "/runs/{run_id}",
-    "run-stage": "/runs/{run_id}/stages/{stage}",
     "run-jobs": "/runs/{run_id}/jobs",
     "run-documents": "/runs/{run_id}/documents",
     "run-document": "/runs/{run_id}/documents/{resource_id}",

@@ -60,6 +60,7 @@ async def test_run_page_of_500_steps_is_readable_and_paginated(page: Page, site:
     await page.get_by_role("searchbox", name="Filter steps by name").fill("chapter 499")
     await page.keyboard.press("Enter")
     await expect(page.locator("#step-grid tbody tr")).to_have_count(1)
+    await page.go_back()
     await page.get_by_role("link", name="All 500 steps").click()
     await expect(page.locator("#step-grid tbody tr")).to_have_count(60)
     await page.get_by_role("link", name="Next").click()

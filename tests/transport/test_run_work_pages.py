@@ -343,13 +343,3 @@ async def test_jobs_page_filters_by_stage_model_and_status(
     assert await listed("stage=nowhere") == []
     page = await browser.get(path)
     assert len(re.findall(r"<rect data-s=\"(?:done|fail)\" [^>]*rx=", page.text)) == 2
-
-
-async def test_stage_page_lists_the_documents_of_each_step_by_model(
-    browser: Browser, agent: AgentClient
-) -> None:
-    run = await make_versions(agent)
-    page = await browser.get(f"/runs/{run['runId']}/stages/work")
-    shown = re.findall(r">case</a>.*?<td>(\w)</td><td[^>]*>(\d)</td>", page.text)
-    assert sorted(shown) == [("a", "2"), ("b", "1")]
-    assert (await browser.get(f"/runs/{run['runId']}/stages/nowhere")).status_code == 404

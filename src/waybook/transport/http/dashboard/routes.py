@@ -44,7 +44,6 @@ PAGES: Final[Mapping[str, Handler]] = {
     "/plans/{plan_id}/history": plan_page.plan_history,
     "/runs": overview.run_list,
     "/runs/{run_id}": run_page.run_page,
-    "/runs/{run_id}/stages/{stage}": run_work.stage_page,
     "/runs/{run_id}/jobs": run_work.jobs_page,
     "/runs/{run_id}/documents": run_work.documents_page,
     "/runs/{run_id}/documents/{resource_id}": run_work.document_page,

@@ -61,10 +61,6 @@ def run_step_url(run_id: str, stage: str, key: str) -> str:
     return f"/runs/{run_id}/steps/{_to_segment(stage)}/{_to_segment(key)}"
 
 
-def run_stage_url(run_id: str, stage: str) -> str:
-    return f"/runs/{run_id}/stages/{_to_segment(stage)}"
-
-
 def _to_segment(text: str) -> str:
     return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
 
@@ -247,7 +243,6 @@ _TEMPLATE_HELPERS: Final = (
     fragment,
     end_fragment,
     version_slot,
-    run_stage_url,
     run_step_url,
     run_document_url,
     agent_url,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -27,8 +28,8 @@ from waybook.transport.http.dashboard.page import PageRequest
 from waybook.transport.http.html.charts import Period, Span
 from waybook.transport.http.html.layout import mark_drawing, run_step_url
 
-#: A stage with more steps than fit shows only the most urgent ones.
-_MAX_ROWS: Final = 60
+STEPS_PER_PAGE: Final = 60
+#: If a stage has several pages, only the most urgent steps are shown until a page is chosen.
 _URGENT_ROWS: Final = 15
 #: Views of a run; the first is the default. The jobs and the documents have pages of their own.
 _VIEWS: Final = ("grid", "map", "history")
@@ -74,36 +75,30 @@ def _stage(detail: RunDetail, report: StageReport) -> View:
     }
 
 
-def grid_view(detail: RunDetail, slug: str, text: str | None, state: str | None) -> View:
-    """Return the most urgent steps of a stage whose names contain the text, with their jobs."""
+def grid_view(detail: RunDetail, slug: str, params: Mapping[str, str | None]) -> View:
+    """Return a page of the steps of a stage whose names contain the text, with their jobs."""
     report = detail.stage_report(slug)
     recipe = detail.compiled_dag.stages[slug].recipe
     names = {step.key: step.name or step.key for step in recipe.steps}
-    words, steps = (text or "").casefold(), list(report["steps"] or ())
-    matching = [step for step in steps if words in names[step["stepKey"]].casefold()]
-    wanted = matching
-    if state:
-        wanted = [step for step in matching if detail.state_of_step(step) is shown(state)]
-    listed = wanted
-    if len(wanted) > _MAX_ROWS:
-        listed = sorted(wanted, key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
-        listed = listed[:_URGENT_ROWS]
+    words, wanted = (params["q"] or "").casefold(), params["state"]
+    matching = [s for s in report["steps"] or () if words in names[s["stepKey"]].casefold()]
     states = Counter(map(detail.state_of_step, matching))
+    if wanted:
+        matching = [step for step in matching if detail.state_of_step(step) is shown(wanted)]
+    pages = max(1, ceil(len(matching) / STEPS_PER_PAGE))
+    number = min(int(params["page"] or pages == 1), pages)
+    listed = matching[(number - 1) * STEPS_PER_PAGE :][:STEPS_PER_PAGE]
+    if not number:
+        matching.sort(key=lambda step: _URGENCY.get(str(step["status"]), len(_URGENCY)))
+        listed = matching[:_URGENT_ROWS]
     return {
         **_stage(detail, report),
         "steps": _step_rows(detail, slug, listed),
-        "found": len(wanted),
+        "found": len(matching),
+        "page": number,
+        "pages": pages,
         "states": {state: states[state] for state in LOOKS if states[state]},
     }
-
-
-def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> View:
-    report = detail.stage_report(slug)
-    steps = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
-    keys = {step["stepKey"] for step in steps}
-    documents = [d for d in detail.documents if d.stage == slug and d.step_key in keys]
-    rows = _step_rows(detail, slug, steps)
-    return {**_stage(detail, report), "steps": rows, "documents": documents}
 
 
 def _step_rows(detail: RunDetail, slug: str, steps: Sequence[StepReport]) -> list[View]:
@@ -291,6 +286,7 @@ def run_timeline(detail: RunDetail) -> View | None:
 
 async def run_page(page: PageRequest) -> Response:
     params = {"stage": page.query("stage"), "q": page.query("q"), "state": page.query("state")}
+    params["page"] = str(page.number("page") or "")
     params |= {"map": page.query("map"), "near": page.query("near"), "find": page.query("find")}
     view, measure = page.query("view"), page.query("by")
     view = "map" if params["map"] else view if view in _VIEWS else _VIEWS[0]
@@ -312,15 +308,18 @@ async def run_page(page: PageRequest) -> Response:
     elif view == "grid":
         cost = layout_cost(detail.compiled_dag.dag)
         shown = await page.run_costly(cost, lambda: _grid(detail, params, measure))
-    params |= {"view": view, "by": measure}
+    kept = {name: value for name, value in params.items() if value}
+    kept |= {"view": view, "by": measure}
+    path = f"/runs/{detail.run.id}"
     return await page.render(
         "run",
-        path=f"/runs/{detail.run.id}",
+        path=path,
         thread_of=Subject(run_id=detail.run.id),
         detail=detail,
         view=view,
         asked=params,
-        kept={name: value for name, value in params.items() if value},
+        kept=kept,
+        page_url=lambda number: f"{path}?{urlencode({**kept, 'page': number})}#grid",
         card=_feedback_card(detail),
         **shown,
     )
@@ -332,7 +331,7 @@ def _grid(detail: RunDetail, params: Mapping[str, str | None], measure: str) -> 
     slug = next((slug for slug in detail.run.stages if slug == params["stage"]), current)
     return {
         "stages": stages,
-        "stage": grid_view(detail, slug, params["q"], params["state"]),
+        "stage": grid_view(detail, slug, params),
         "by_model": model_grid(detail, measure),
         "input_text": text
         if isinstance(text, str)

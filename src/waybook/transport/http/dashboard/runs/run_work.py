@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from typing import Any, Final
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from waybook.app.context.job import read_job_context
@@ -20,18 +19,16 @@ from waybook.app.queries.runs.run_work import (
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.run.model import step_id
 from waybook.transport.http.dashboard.page import PageRequest
-from waybook.transport.http.dashboard.runs.run_page import run_timeline, stage_view
+from waybook.transport.http.dashboard.runs.run_page import run_timeline
 from waybook.transport.http.dashboard.texts import compare_texts, document_html
 from waybook.transport.http.html.layout import (
     from_segment,
     run_document_url,
-    run_stage_url,
     run_step_url,
 )
 
 #: Headings of the list of documents with which a document can be compared.
 _RELATIONS: Final = ("Versions", "Other models", "Same lineage")
-STEPS_PER_PAGE: Final = 60
 _DOCUMENTS_PER_PAGE: Final = 100
 MAX_INPUTS_LISTED: Final = 50
 _MAX_PAGE: Final = 99_999
@@ -92,24 +89,6 @@ async def job_page(page: PageRequest) -> Response:
     )
 
 
-async def stage_page(page: PageRequest) -> Response:
-    include = RunInclude.DOCUMENTS | RunInclude.JOB_COUNTS | RunInclude.FAILURES
-    detail = await read_run_detail(await page.context(), page.path("run_id"), include)
-    slug = from_segment(page.path("stage"))
-    if slug not in detail.compiled_dag.stages:
-        raise HTTPException(404)
-    number = _page_number(page)
-    stage = stage_view(detail, slug, number, STEPS_PER_PAGE)
-    return await page.render(
-        "run_stage",
-        path=run_stage_url(detail.run.id, slug),
-        detail=detail,
-        stage=stage,
-        page=number,
-        pages=_page_count(stage["total"], STEPS_PER_PAGE),
-    )
-
-
 async def jobs_page(page: PageRequest) -> Response:
     run_id, number = page.path("run_id"), _page_number(page)
     filters = {"stage": page.query("stage"), "model": page.query("model")}
@@ -141,8 +120,8 @@ async def documents_page(page: PageRequest) -> Response:
         path=f"/runs/{detail.run.id}/documents",
         detail=detail,
         documents=detail.documents[first : first + _DOCUMENTS_PER_PAGE],
-        page=number,
-        pages=pages,
+        listed={"page": number, "pages": pages},
+        page_url=lambda number: page.url_with(page=number),
     )
 
 
