@@ -319,7 +319,7 @@ async def conduct(seed: int, minutes: float) -> int:
         begun = time.monotonic()
         for worker in workers.values():
             worker.start()
-        ending = asyncio.create_task(wait_for_the_end(scene, minutes * 60 * 2 + 60))
+        ending = asyncio.create_task(wait_for_the_end(scene, minutes * 60 * 3 + 300))
         background = [
             asyncio.create_task(break_things(scene, workers, rng)),
             asyncio.create_task(raise_caps(scene)),
