@@ -8,44 +8,48 @@ from waybook.errors import Misconfigured
 from waybook.settings import Settings
 from waybook.settings_reading import read_settings
 
-ENDPOINT = {"WAYBOOK_EMBEDDINGS_URL": "http://127.0.0.1:11434/v1", "WAYBOOK_EMBEDDINGS_MODEL": "m"}
+ENDPOINT = {"WAYBOOK_MODEL_URL": "http://127.0.0.1:11434/v1", "WAYBOOK_MODEL": "m"}
 
 
 def settings(environment: dict[str, str]) -> Settings:
     return read_settings({}, {"WAYBOOK_CONFIG": "/nowhere/config.toml", **environment}).settings
 
 
+def test_model_endpoint_settings_load_url_model_and_key() -> None:
+    loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret"})
+    assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
+    assert loaded.model_key == "s3cret"
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"URL": "127.0.0.1:11434"}, "embeddings_url"),
-        ({"URL": "file:///etc/passwd"}, "embeddings_url"),
-        ({"URL": "http://"}, "embeddings_url"),
-        ({"URL": "https://ann:s3cret@models.example/v1"}, "embeddings_key"),
-        ({"URL": "https://models.example/v1?key=s3cret"}, "embeddings_key"),
-        ({"MODEL": ""}, "set both"),
+        ({"MODEL_URL": "127.0.0.1:11434"}, "model_url"),
+        ({"MODEL_URL": "file:///etc/passwd"}, "model_url"),
+        ({"MODEL_URL": "http://"}, "model_url"),
+        ({"MODEL_URL": "https://ann:s3cret@models.example/v1"}, "model_key"),
+        ({"MODEL_URL": "https://models.example/v1?key=s3cret"}, "model_key"),
+        ({"MODEL": ""}, "set model"),
+        ({"MODEL_KEY": "s3cret\n"}, "model_key"),
+        ({"MODEL_KEY": "s3crét"}, "model_key"),
     ],
     ids=str,
 )
-def test_error_for_invalid_endpoint_hides_the_secret(changed: dict[str, str], named: str) -> None:
-    environment = {
-        **ENDPOINT,
-        **{f"WAYBOOK_EMBEDDINGS_{name}": value for name, value in changed.items()},
-    }
+def test_error_for_invalid_model_endpoint_hides_the_secret(
+    changed: dict[str, str], named: str
+) -> None:
+    environment = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
     with pytest.raises(Misconfigured) as refused:
         settings(environment)
     assert named in refused.value.message
     assert "s3cr" not in refused.value.message
 
 
-def test_settings_repr_hides_a_key_of_the_settings_file(tmp_path: Path) -> None:
+def test_settings_repr_hides_a_model_key_of_the_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(
-        'embeddings_url = "https://models.example/v1"\nembeddings_model = "m"\n'
-        'embeddings_key = "s3cret"\n'
-    )
+    file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
     loaded = read_settings({}, {}, file)
-    assert loaded.settings.embeddings_key == "s3cret"
+    assert loaded.settings.model_key == "s3cret"
     assert "s3cret" not in repr(loaded)
 
 

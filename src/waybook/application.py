@@ -26,6 +26,7 @@ from waybook.errors import Forbidden, Misconfigured, WaybookError
 from waybook.integrations.config import action_links_from_settings, webhook_from_settings
 from waybook.integrations.factory import (
     open_embedder,
+    open_model,
     open_tracing,
     open_webhook_sender,
 )
@@ -164,6 +165,7 @@ async def _run(
     async with (
         open_database(postgres, settings, serving=serving) as database,
         open_embedder(settings) as embedder,
+        open_model(settings) as model,
         open_webhook_sender(webhook) as sender,
         open_tracing(os.environ if serving else {}),
     ):
@@ -177,6 +179,7 @@ async def _run(
             find_base_url=find_base_url or partial(current_base_url, settings),
             lease=timedelta(seconds=settings.lease_seconds),
             embedder=embedder,
+            model=model,
             notification_events=webhook.events if webhook else frozenset(),
             webhook_sender=sender,
             action_links=action_links_from_settings(settings, webhook),

@@ -55,6 +55,10 @@ class Settings:
     embeddings_key: str | None = field(default=None, repr=False)
     #: Program that ranks vectors in a search: auto, portable (this process) or pgvector.
     search_vectors: str = "auto"
+    #: Model endpoint for the tool `extract_data`. Without it, agents extract data themselves.
+    model_url: str | None = None
+    model: str | None = None
+    model_key: str | None = field(default=None, repr=False)
     #: Public URL of this server for links. Needed if it differs from the listen address.
     public_url: str | None = None
     #: Additional values of the Host header that the server accepts, separated by commas.

@@ -121,11 +121,11 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
-    for name in ("public_url", "webhook_url", "embeddings_url"):
+    for name in ("public_url", "webhook_url", "embeddings_url", "model_url"):
         _check_url(name, getattr(settings, name))
     _check_server(settings)
     _check_webhook(settings)
-    _check_embeddings(settings)
+    _check_models(settings)
 
 
 def _check_server(settings: Settings) -> None:
@@ -144,12 +144,21 @@ def _check_server(settings: Settings) -> None:
         )
 
 
-def _check_embeddings(settings: Settings) -> None:
+def _check_models(settings: Settings) -> None:
     if bool(settings.embeddings_url) != bool(settings.embeddings_model):
         raise Misconfigured("embeddings_url and embeddings_model need each other; set both")
-    where = urlsplit(settings.embeddings_url or "")
-    if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("embeddings_url must not contain a key; put it into embeddings_key")
+    for endpoint in ("embeddings", "model"):
+        where = urlsplit(getattr(settings, f"{endpoint}_url") or "")
+        if where.username or where.password or where.query or where.fragment:
+            message = f"{endpoint}_url must not contain a key; put it into {endpoint}_key"
+            raise Misconfigured(message)
+    if settings.model_url is None:
+        return
+    if not settings.model:
+        raise Misconfigured("model_url is set, but no model; set model to the name of a model")
+    key = settings.model_key or ""
+    if not (key.isascii() and key.isprintable()):
+        raise Misconfigured("model_key must be printable ASCII, because it is sent in a header")
 
 
 def _check_webhook(settings: Settings) -> None:

@@ -202,6 +202,6 @@ async def test_extract_data_splits_a_long_text_into_several_prompts(
         if not reply["left"]:
             break
         args = reply["next"]["args"]
-        assert args == {"offset": upto}
+        assert args == {"promptOnly": True, "offset": upto}
     assert "".join(pieces) == text
     assert len(pieces) > 1

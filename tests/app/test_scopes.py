@@ -35,7 +35,7 @@ NEEDS = {
     "store_research": WRITE,
     "search_sources": READ,
     "get_artifact": READ,
-    "extract_data": READ,
+    "extract_data": WRITE,
     "list_dags": READ,
     "get_dag_map": READ,
     "start_run": RUN,

@@ -190,7 +190,7 @@ def test_log_line_redacts_secret_in_stack_trace_and_cause() -> None:
 
 def test_log_handler_redacts_secrets_and_escapes_control_characters() -> None:
     handler = logging.StreamHandler()
-    _log_to(handler, LoadedSettings(Settings(embeddings_key="correct horse"), {}))
+    _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
     line = handler.format(make_record("said %s", "correct horse, \x9b31m\u202e"))
     assert "correct horse" not in line
     assert json.loads(line)["message"] == "said …, \x9b31m\u202e"

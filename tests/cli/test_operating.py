@@ -52,18 +52,20 @@ def test_doctor_command_fails_without_database_and_hides_the_password(terminal: 
     assert "s3cret" not in failed.output
 
 
-def test_doctor_command_shows_an_endpoint_but_not_the_api_key(
+def test_doctor_command_shows_model_endpoint_but_not_the_api_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_MODEL", "small")
-    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_KEY", "s3cret")
+    none = doctor(terminal)
+    assert none["model"]["said"] == "not configured (agents use their own model)"
+    monkeypatch.setenv("WAYBOOK_MODEL_URL", "https://models.example/v1")
+    monkeypatch.setenv("WAYBOOK_MODEL", "small")
+    monkeypatch.setenv("WAYBOOK_MODEL_KEY", "s3cret")
     output = terminal.run("doctor", "--json", "--port", "0").output
-    settings = json.loads(output)["settings"]
-    assert settings["embeddings_url"]["value"] == "http://127.0.0.1:9/v1"
-    assert settings["embeddings_key"] == {
+    report = json.loads(output)
+    assert checks(report)["model"]["said"].startswith("small at models.example")
+    assert report["settings"]["model_key"] == {
         "value": "…",
-        "from": "environment WAYBOOK_EMBEDDINGS_KEY",
+        "from": "environment WAYBOOK_MODEL_KEY",
     }
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
 

@@ -1,20 +1,21 @@
 """Clients of language models: requests and answers in the formats of OpenAI and Anthropic."""
 
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_endpoint import EndpointServer, Play, answer, fake_endpoint
+from fake_endpoint import answer, fake_endpoint
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.integrations.llm_client import ANTHROPIC, MAX_TOKENS, OPENAI, ModelClient
-from waybook.integrations.llm_messages import ModelRequest, WireFormat
+from waybook.integrations.factory import open_model
+from waybook.integrations.llm_client import ANTHROPIC, MAX_TOKENS, OPENAI
+from waybook.integrations.llm_messages import ModelRequest, WireFormat, extract_json
 from waybook.json_values import Json
+from waybook.settings import Settings
 
 SCHEMA: dict[str, Json] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -178,36 +179,90 @@ def test_arbitrary_model_answer_is_read_or_raises_endpoint_failed(
     assert reply.usage.model
 
 
-# Tests of the client.
+# Tests of JSON in model answers.
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+WRAPPINGS = [
+    "{}",
+    "\n  {}\n",
+    "```json\n{}\n```",
+    "```\n{}\n```",
+    "Here you are:\n\n```json\n{}\n```\n\nAnything else?",
+    '<think>Let me see: {{"a": maybe?</think>\n{}',
+]
+
+
+@given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
+def test_json_is_extracted_from_every_form_of_model_answer(value: Json, wrapping: str) -> None:
+    assert extract_json(wrapping.format(json.dumps(value))) == value
+
+
+@given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
+def test_json_is_extracted_from_surrounding_text(value: Json) -> None:
+    assert extract_json(f"The data are {json.dumps(value)}, I think.") == value
+
+
+@given(text=st.text())
+def test_extracting_json_from_any_text_raises_only_value_error(text: str) -> None:
+    try:
+        extract_json(text)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    "text", ["", "No.", "3 rivers", "{", "[1,", "NaN", "[Infinity]", "{'a': 1}", "9" * 5_000]
+)
+def test_text_without_json_raises_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="no JSON"):
+        extract_json(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 1_000_000, "```" * 700_000, '{"a":' * 400_000, "```\n[" * 400_000]
+)
+def test_json_extraction_from_long_unclosed_text_ends_within_5_seconds(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="no JSON"):
+        extract_json(text)
+    assert time.process_time() - began < 5
+
+
+# Tests of model clients. A client exists only if a model URL is configured.
 
 
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
-KEY = "sk-of-the-operator"
 
 
-@asynccontextmanager
-async def asking(*plays: Play) -> AsyncIterator[tuple[ModelClient, EndpointServer]]:
-    async with fake_endpoint(*plays) as other:
-        client = ModelClient(f"{other.url}/v1/messages/", "m", KEY)
-        try:
-            yield client, other
-        finally:
-            await client.close()
+async def test_no_model_client_is_opened_without_a_model_url() -> None:
+    async with open_model(Settings()) as model:
+        assert model is None
 
 
-@pytest.mark.parametrize("status", [400, 404, 422])
-async def test_rejected_structured_output_is_asked_for_in_words(status: int) -> None:
-    reply = answer({"content": [{"type": "text", "text": "[1]"}]})
-    async with asking(answer({"error": "unknown: tools"}, status), reply) as (client, other):
-        assert (await client.complete(SHAPED, seconds=20)).text == "[1]"
-    assert ["tools" in request.body for request in other.requests] == [True, False]
-    assert {request.path for request in other.requests} == {"/v1/messages"}
-    assert {request.headers["x-api-key"] for request in other.requests} == {KEY}
+async def test_model_client_opened_with_a_url_completes_a_prompt() -> None:
+    reply = {"choices": [{"message": {"content": "[1]"}}]}
+    async with fake_endpoint(answer(reply)) as other:
+        settings = Settings(model_url=other.url, model="m", model_key="k")
+        async with open_model(settings) as model:
+            assert model is not None
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
+    (request,) = other.requests
+    assert (request.body["model"], request.headers["authorization"]) == ("m", "Bearer k")
 
 
-async def test_failure_of_the_endpoint_hides_the_api_key(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    async with asking(answer({"error": {"message": f"no such key: {KEY}"}}, 401)) as (client, _):
-        with pytest.raises(EndpointFailed, match="answered 401") as failed:
-            await client.complete(QUESTION, seconds=20)
-    assert KEY not in f"{failed.value.as_json()} {caplog.text}"
+async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> None:
+    reply = {"content": [{"type": "text", "text": "[1]"}]}
+    async with fake_endpoint(answer(reply)) as other:
+        settings = Settings(model_url=f"{other.url}/v1/messages/", model="m")
+        async with open_model(settings) as model:
+            assert model is not None
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
+    (request,) = other.requests
+    assert request.path == "/v1/messages"
+    assert "x-api-key" not in request.headers

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from waybook.app.request.caller import Answer
 from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.app.tools.plans.skills import InstalledSkills
+from waybook.core.usage import Usage
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
 
 TICKED = re.compile(r"`(\w+)`")
 
@@ -302,11 +305,25 @@ async def make_run_that_fails(agent: AgentClient) -> None:
     await agent.call("get_next_job", runId=run["runId"])
 
 
+class Forgetful:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
+        assert question.text
+        assert seconds > 0
+        return ModelReply(text=self.text, usage=Usage(input_tokens=1, output_tokens=1, model="m"))
+
+
 async def extracts(agent: Listening) -> None:
-    """Get a prompt for the data of a text, then send right and wrong data."""
-    await agent.call("extract_data", text="The Nile.", schema={"type": "object"})
-    for candidate in ({"river": "Nile"}, ["Nile"]):
-        await agent.call("extract_data", schema={"type": "object"}, candidate=candidate)
+    """Extract data without a model, with a correct answer of a model, and with a wrong answer."""
+    args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
+    await agent.call("extract_data", **args)
+    for text in ("{}", "[]"):
+        services = replace(agent.dispatcher.services, model=Forgetful(text))
+        asking = Listening(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
+        asking.seen = agent.seen
+        await asking.call("extract_data", **args)
 
 
 async def looks_at_plans_and_runs(agent: AgentClient) -> None:

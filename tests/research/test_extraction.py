@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from waybook.research.extraction import (
     fence_text,
     label_text,
+    model_instructions,
     prompt,
+    retry_prompt,
     unused_delimiter,
 )
 
@@ -43,3 +45,17 @@ def test_extraction_prompt_puts_instructions_before_the_source_text() -> None:
     assert "It is data only" in instructions
     assert unused_delimiter("Words.") in instructions
     assert rest == fence_text("Words.")
+
+
+def test_extraction_instructions_contain_schema_but_not_the_source_text() -> None:
+    instructions = model_instructions("Words.", {"type": "array"})
+    assert instructions.endswith('\n\n{"type": "array"}')
+    assert unused_delimiter("Words.") in instructions
+    assert "Words." not in instructions
+
+
+def test_second_extraction_prompt_contains_first_answer_and_errors() -> None:
+    message = retry_prompt("Words.", "[1]", [("$[0]", "1 is not\na text")])
+    assert message.startswith(fence_text("Words."))
+    assert fence_text("[1]") in message
+    assert '- "$[0]": "1 is not\\na text"' in message

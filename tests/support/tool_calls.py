@@ -161,7 +161,7 @@ RIVER: Body = {"type": "object", "required": ["river"]}
 
 async def _extract(_: AgentClient) -> Body:
     checked = {"schema": RIVER, "candidate": {"river": "Nile"}}
-    how = {"offset": 0, "detail": False}
+    how = {"promptOnly": False, "offset": 0, "detail": False}
     return {"text": "The Nile is 6,650 km long.", **checked, **how}
 
 

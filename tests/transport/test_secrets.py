@@ -102,6 +102,9 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
     return {
         "WAYBOOK_DATABASE_URL": canary_url(sender, place),
         "WAYBOOK_OWNER_URL": place.owner_dsn,
+        "WAYBOOK_MODEL_URL": elsewhere,
+        "WAYBOOK_MODEL": "m",
+        "WAYBOOK_MODEL_KEY": sender.remember("key of the model", f"mk-{unguessable()}"),
         "WAYBOOK_EMBEDDINGS_URL": elsewhere,
         "WAYBOOK_EMBEDDINGS_MODEL": "e",
         "WAYBOOK_EMBEDDINGS_KEY": sender.remember("key of the embedder", f"ek-{unguessable()}"),
@@ -169,7 +172,9 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Make calls for which the server sends keys to an embeddings API and a webhook."""
+    """Make calls for which the server sends keys to a model, an embeddings API and a webhook."""
+    extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
+    assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")
     await sender.call("search_sources", query="Nile")
     steps = [{**STEPS[0], "instructions": "Ask."}]
@@ -214,7 +219,7 @@ async def test_secrets_do_not_leak_to_responses_logs_or_database(
     request_text = "".join(
         f"{request.path} {dict(request.headers)}" for request in elsewhere.requests
     )
-    assert "key of the embedder" in sender.leaks_in(request_text), "the test would see nothing"
+    assert "key of the model" in sender.leaks_in(request_text), "the test would see nothing"
     logged, database_dump = log.read_text(), dump(place)
     assert "InvalidTextRepresentation" in logged
     assert "get_plan_status" in database_dump

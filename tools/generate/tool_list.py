@@ -76,5 +76,5 @@ def _annotations(tool: Tool) -> wire.ToolAnnotations:
         read_only_hint=tool.reads_only,
         destructive_hint=tool.destructive,
         idempotent_hint=tool.reads_only or tool.idempotent,
-        open_world_hint=False,
+        open_world_hint=tool.open_world,
     )

@@ -365,7 +365,7 @@ def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
     mcp.call("extract_data", "prompt", **text)
     mcp.call("extract_data", "candidate", **text, candidate={"river": "Nile"}, detail=False)
     mcp.call("extract_data", "bad candidate", **text, candidate={"lake": 1})
-    mcp.call("extract_data", "artifact", **artifact, schema=RIVER)
+    mcp.call("extract_data", "artifact", **artifact, schema=RIVER, promptOnly=True)
     mcp.attempt("tool extract_data: bad schema", "extract_data", {**text, "schema": {"type": 7}})
     return {"artifact": stored["artifactId"]}
 

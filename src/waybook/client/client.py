@@ -44,11 +44,11 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Tools that only read.
+#: Tools that only read. `extract_data` is not listed, because a repeated call would make a language
+#: model work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",
-        "extract_data",
         "get_artifact",
         "get_dag_map",
         "get_job_input",

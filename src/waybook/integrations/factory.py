@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, issuer_from_settings
+from waybook.integrations.llm_messages import Model
 from waybook.integrations.oidc_login import IssuerClient
 from waybook.notifications.delivery import DeliveryOutcome, WebhookMessage, WebhookSender
 from waybook.research.embedding import EmbeddingModel
@@ -36,6 +37,11 @@ async def _open_client(
 def open_embedder(settings: Settings) -> AbstractAsyncContextManager[EmbeddingModel | None]:
     model, key = settings.embeddings_model, settings.embeddings_key
     return _open_client("embeddings", "EmbeddingsClient", settings.embeddings_url, model, key)
+
+
+def open_model(settings: Settings) -> AbstractAsyncContextManager[Model | None]:
+    model, key = settings.model, settings.model_key
+    return _open_client("llm_client", "ModelClient", settings.model_url, model, key)
 
 
 def open_issuer(settings: Settings) -> AbstractAsyncContextManager[IssuerClient | None]:

@@ -1,10 +1,11 @@
-"""Language model requests and replies, independent of wire format."""
+"""Language model requests and replies, independent of wire format, and JSON extraction."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
 from waybook.core.usage import Usage
-from waybook.json_values import Json
+from waybook.json_values import Json, refuse_constant
 
 #: A larger token count is implausible and is reduced to this number.
 MAX_TOKENS = 2**31 - 1
@@ -22,6 +23,15 @@ class ModelReply(NamedTuple):
     text: str
     usage: Usage
     truncated: bool = False
+
+
+class Model(Protocol):
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
+        """Send a request to the language model and return its reply within `seconds`.
+
+        Raises:
+            EndpointFailed: there was no usable answer.
+        """
 
 
 class WireFormat(NamedTuple):
@@ -58,3 +68,41 @@ def get_path(value: Json, *path: str | int) -> Json:
         else:
             return None
     return value
+
+
+_THINKING_BLOCK = "</think>"
+_CODE_FENCE = "```"
+_MAX_FENCES = 8
+
+
+def extract_json(text: str) -> Json:
+    r"""Return the first JSON value found in a text, or raise `ValueError`.
+
+    >>> extract_json('Here it is:\n```json\n{"a": 1}\n```'), extract_json('So: {"a": 2}.')
+    ({'a': 1}, {'a': 2})
+    """
+    _, _, answer = text.rpartition(_THINKING_BLOCK)
+    for piece in map(str.strip, _pieces(answer)):
+        value: Json
+        try:
+            value, end = _DECODER.raw_decode(piece)
+        except (ValueError, RecursionError):
+            continue
+        # In a longer text, accept only an object or array: a number or word at the start may be
+        # prose.
+        if end == len(piece) or isinstance(value, list | dict):
+            return value
+    raise ValueError("there is no JSON in the text")
+
+
+def _pieces(answer: str) -> Iterator[str]:
+    yield answer
+    for fenced in answer.split(_CODE_FENCE, 2 * _MAX_FENCES)[1::2]:
+        first, _, rest = fenced.partition("\n")
+        yield fenced if first.strip()[:1] in {"{", "["} else rest
+    starts = [place for place in (answer.find("{"), answer.find("[")) if place >= 0]
+    if starts:
+        yield answer[min(starts) :]
+
+
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)

@@ -52,7 +52,7 @@ class LoggedCall(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Tokens and cost of a plan or run."""
+    """Tokens and cost of a plan, of a run, or of the server's own language model."""
 
     usage: Totals
     plan_id: str | None
@@ -63,7 +63,7 @@ class WorkUsageRow(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return "plan" if self.plan_id else "run"
+        return "plan" if self.plan_id else "run" if self.run_id else "tool"
 
     @property
     def id(self) -> str | None:

@@ -44,6 +44,11 @@ select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer
   from idempotency_answer
  where org_id = :org and tool = %(tool)s and key = %(key)s;
 
+-- name: insert_own_usage
+-- Insert the usage of the server's own model, which belongs to no step or job and is not audited.
+insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model, at, by)
+values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+
 -- name: usage_totals
 -- Return the org's total usage in a period. The default is the last 30 days.
 select :usage_sums,
@@ -62,9 +67,9 @@ select :usage_sums, u.model, count(*) over () as total
  limit %(most)s;
 
 -- name: usage_by_work
--- Return the org's usage per plan and per run, highest cost first.
+-- Return the org's usage per plan, per run and of the server's own model, highest cost first.
 select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
-       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, '') as name, g.total
+       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data') as name, g.total
   from (select :usage_sums, u.plan_id, u.run_id, count(*) over () as total
           from usage u
          where u.org_id = :org and :usage_is_in_period

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from platform import python_version
+from urllib.parse import urlsplit
 
 from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
@@ -86,6 +87,10 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
     for path, error in errors:
         message = f"{path} is ignored: {error}"
         yield CheckResult("skills", _WARN, message, "see docs/how-to/write-a-skill.md")
+    model = "not configured (agents use their own model)"
+    if settings.model_url is not None:
+        model = f"{settings.model} at {urlsplit(settings.model_url).hostname} (not called now)"
+    yield CheckResult("model", _OK, model)
 
 
 def _privileges(

@@ -10,6 +10,7 @@ from waybook.settings import LoadedSettings, Settings
 SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
+        "model_key",
         "webhook_secret",
         "token",
         "metrics_token",
@@ -53,7 +54,7 @@ def mask_setting_password(value: object) -> str:
 def known_secrets(settings: Settings) -> Iterator[str]:
     """Yield all secret values that logs must not contain.
 
-    >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", token="k"))]
+    >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']
     """
     yield from filter(None, (getattr(settings, name) for name in sorted(SECRET_SETTINGS)))

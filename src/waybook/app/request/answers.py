@@ -20,6 +20,7 @@ from waybook.errors import (
     SAME_CALL,
     BadRecipe,
     Busy,
+    EndpointFailed,
     Forbidden,
     IdempotencyConflict,
     InvalidInput,
@@ -50,7 +51,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
     Return None if the caller lacks a scope, because no call can grant a scope.
     """
     match error:
-        case Busy() | RateLimited() | Unavailable():
+        case Busy() | RateLimited() | Unavailable() if not isinstance(error, EndpointFailed):
             key = arguments.get("idempotencyKey")
             is_safe = tool.reads_only or (key is not None and not is_blank(key))
             if isinstance(error, Unavailable) and not is_safe:

@@ -12,6 +12,7 @@ from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.errors import WaybookError
+from waybook.integrations.llm_messages import Model
 from waybook.notifications.delivery import ActionLinks, WebhookSender
 from waybook.redaction import redact
 from waybook.research.embedding import EmbeddingModel
@@ -130,6 +131,9 @@ class Services:
     leadership: Leadership = field(default_factory=Leadership)
     #: The configured embedding model. None for the built-in model.
     embedder: EmbeddingModel | None = None
+    #: The server's language model, if any, and the maximum seconds of a request to the model.
+    model: Model | None = None
+    model_seconds: float = 55
     bus: Bus = field(default_factory=Bus)
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
     rate_limit: TokenBuckets | None = None

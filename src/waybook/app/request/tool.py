@@ -84,6 +84,7 @@ class Tool:
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
     #: The caller needs one of these scopes. The default follows from `profiles` and `reads_only`.

@@ -42,7 +42,10 @@ def _lines(org_usage: OrgUsage) -> Iterator[RenderableType]:
         yield Text("No usage reported. Agents report usage with their results.")
         return
     models = [(row.model or _NOT_REPORTED, row.usage) for row in org_usage.models]
-    work = [(f"{row.kind} {row.id} {row.name}", row.usage) for row in org_usage.work]
+    work = [
+        (f"{row.kind} {f'{row.id} ' if row.id else ''}{row.name}", row.usage)
+        for row in org_usage.work
+    ]
     widest = max(MIN_NAME_WIDTH, get_console().width - _FIGURES)
     for head, rows, there in (
         ("model", models, org_usage.models_total),
@@ -67,7 +70,10 @@ def _usage_json(org_usage: OrgUsage) -> dict[str, object]:
         "usage": org_usage.usage.as_reply(),
         "models": [{"model": row.model, **row.usage.as_reply()} for row in org_usage.models],
         "work": [
-            {f"{row.kind}Id": row.id, "name": row.name, **row.usage.as_reply()}
+            {
+                **({f"{row.kind}Id": row.id, "name": row.name} if row.id else {row.kind: row.name}),
+                **row.usage.as_reply(),
+            }
             for row in org_usage.work
         ],
         "totalModels": org_usage.models_total,
