@@ -25,6 +25,13 @@ class Unit(StrEnum):
     FAILURES = "failures"
 
 
+class CapScope(StrEnum):
+    PLAN = "plan"
+    RUN = "run"
+    AGENT = "agent"
+    ORG = "org"
+
+
 class Period(StrEnum):
     TOTAL = "total"
     DAY = "day"

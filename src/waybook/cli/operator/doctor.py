@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Column
 from rich.text import Text
 
@@ -32,12 +32,14 @@ from waybook.application import (
     open_database,
     pending_migrations,
 )
+from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import json_option, listening_options, serving_options
 from waybook.cli.output import print_json
-from waybook.cli.runtime import get_console
+from waybook.cli.runtime import Outcome, get_console, print_outcome
 from waybook.cli.terminal.console import plain_table, unwrapped
 from waybook.core.decision_context import Channel
+from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, WaybookError
 from waybook.integrations.config import read_proxies
 from waybook.integrations.factory import open_embedder
@@ -133,15 +135,21 @@ MARKS = {
 
 @click.command()
 @json_option
+@click.option(
+    "--fleet", metavar="URL[,URL...]", help="Ask these running servers instead of checking here."
+)
 @listening_options
 @serving_options
-def command(*, as_json: bool, **flags: object) -> None:
+def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
     """Check the configuration and environment.
 
-    Read-only. Exits with code 1 if a check fails.
+    Read-only. Exits with code 1 if a check fails, or if a server of --fleet is not ready.
     """
     loaded = settings_from(flags)
     configure_command_logging(loaded)
+    if fleet is not None:
+        print_outcome(_check_fleet(fleet, loaded.settings.metrics_token), as_json=as_json)
+        return
     findings = asyncio.run(run_checks(loaded.settings))
     if as_json:
         settings = {
@@ -156,6 +164,26 @@ def command(*, as_json: bool, **flags: object) -> None:
     else:
         _show(get_console(), loaded, findings)
     sys.exit(int(any(finding.state is CheckState.FAIL for finding in findings)))
+
+
+def _check_fleet(fleet: str, metrics_token: str | None) -> Outcome:
+    # Import the HTTP client only here, because only the option `--fleet` needs it.
+    names = ("probe_servers", "read_urls", "differences")
+    probe, read, compare = (load(f"waybook.integrations.server_probe:{name}") for name in names)
+    states = asyncio.run(probe(read(fleet), metrics_token))
+    notes = compare(states)
+    heads = ("server", "alive", "ready", "version", "schema", "leader", "lag", "")
+    table = plain_table(*(Column(head, overflow="fold") for head in heads))
+    for state in states:
+        leads = None if state.leads is None else ("yes" if state.leads else "no")
+        lag = None if state.lag_seconds is None else f"{state.lag_seconds:.0f} s"
+        marks = [MARKS[CheckState.OK if ok else CheckState.FAIL] for ok in state[1:3]]
+        shown = [text or "?" for text in (state.version, state.schema, leads, lag)]
+        texts = [Text(escape_hidden(text)) for text in (*shown, state.error or "")]
+        table.add_row(Text(state.url), *marks, *texts)
+    value = {"servers": [state._asdict() for state in states], "differences": notes}
+    lines: list[RenderableType] = [table, *(Text(escape_hidden(note)) for note in notes)]
+    return Outcome(value, lines, exit_code=int(not all(state.is_ready for state in states)))
 
 
 def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult]) -> None:
