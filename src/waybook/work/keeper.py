@@ -22,7 +22,7 @@ MARK = "WAYBOOK_AGENT"
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
 _MEMORY_SECONDS = 1.0
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.01
 #: Processes that the agent left running get this long after SIGTERM.
 _LEFT_SECONDS = 1.0
 _MAX_KILL_SECONDS = 5.0
@@ -96,26 +96,13 @@ def _reap(agent: "subprocess.Popen[bytes]") -> None:
 def _end(agent: "subprocess.Popen[bytes]", grace: float) -> None:
     """Send SIGTERM to all processes, and SIGKILL to those that have not ended after the grace."""
     _signal(_tree(agent.pid), signal.SIGTERM)
-    if _wait(agent, grace):
-        return
-    deadline = time.monotonic() + _MAX_KILL_SECONDS
-    while time.monotonic() < deadline:
-        # Processes that were started meanwhile are found the next time.
-        _signal(_tree(agent.pid), signal.SIGKILL)
-        if _wait(agent, _POLL_SECONDS):
-            return
-
-
-def _wait(agent: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Return whether all processes end within these seconds."""
-    deadline = time.monotonic() + seconds
-    while True:
-        _reap(agent)
-        if not _tree(agent.pid):
-            return True
+    deadline = time.monotonic() + grace
+    while (tree := _tree(agent.pid)) and time.monotonic() < deadline + _MAX_KILL_SECONDS:
         if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_SECONDS / 5)
+            # Processes that were started meanwhile are found the next time.
+            _signal(tree, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+        _reap(agent)
 
 
 def _signal(pids: Iterable[int], number: int) -> None:

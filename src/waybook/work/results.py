@@ -5,7 +5,7 @@ import secrets
 from typing import Any, Final
 
 from waybook.errors import TooLarge
-from waybook.json_values import Json, parse_content, refuse_constant
+from waybook.json_values import Json, children, parse_content, refuse_constant
 from waybook.plan.schema import mismatches
 from waybook.work.adapters import Adapter
 
@@ -87,15 +87,8 @@ def native_schema(adapter: Adapter, schema: Json) -> bool:
 
 def _is_strict(schema: Any) -> bool:  # noqa: ANN401 - any part of a JSON Schema
     """Return whether every object lists all properties as required, and forbids others."""
-    if isinstance(schema, list):
-        return all(map(_is_strict, schema))
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False:
+    if isinstance(schema, dict) and (schema.get("type") == "object" or "properties" in schema):
+        is_closed = schema.get("additionalProperties") is False
+        if not is_closed or set(schema.get("required", [])) != set(schema.get("properties", [])):
             return False
-        if set(schema.get("required", [])) != set(properties):
-            return False
-        return all(map(_is_strict, properties.values()))
-    return all(map(_is_strict, schema.values()))
+    return all(map(_is_strict, children(schema)))

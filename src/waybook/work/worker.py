@@ -170,17 +170,14 @@ class Worker:
         claim = kind(self.agent.client, reply, ClaimTerms(self.session, "retry", HEARTBEAT_SECONDS))
         name = "planId" if "planId" in reply else "runId"
         subject = {name: str(reply[name])}
-        started, outcome, end, reserved = (
-            asyncio.get_running_loop().time(),
-            None,
-            "given_back",
-            None,
-        )
+        outcome, end, reserved = None, "given_back", None
+        started = asyncio.get_running_loop().time()
         try:
             async with claim:
                 reserved = await self._reserve(subject)
                 if reserved is None:
                     await claim.give_back(self.state["reason"])
+                    await self._pause(self.shop.options.wait_seconds)
                     return
                 working = {**subject, f"{claim.KIND}Id": claim.id}
                 self._note("working", "", reservationId=reserved[0], **working)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from waybook.errors import NotFound
 from waybook.json_values import Json
 from waybook.settings import Settings
 from waybook.settings_reading import settings_from
-from waybook.work.adapters import find_adapter, init_adapters, load_adapters
+from waybook.work.adapters import Adapter, find_adapter, init_adapters, load_adapters
 from waybook.work.fleet import run_fleet
 from waybook.work.options import Options
 from waybook.work.tasks import Limits
@@ -86,6 +85,11 @@ def _cap_option(name: str, unit: str, what: str, factor: float = 1.0) -> Callabl
 @click.option(
     "--timeout", type=float, default=60.0, help="Minutes that one agent may run (default: 60)."
 )
+@click.option(
+    "--memory",
+    type=click.FloatRange(0.01),
+    help="Gigabytes that one agent may use (default: no limit).",
+)
 @click.option("--attempts", type=int, default=3, help="Attempts until a step fails (default: 3).")
 @_cap_option("--max-cost", "costUsd", "dollars")
 @_cap_option("--max-tokens", "tokens", "tokens")
@@ -129,11 +133,14 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
         say=print_line,
         isolation=options["isolation"] or ("step" if _is_repository(folder) else "none"),
         target=options["into"],
-        check=find_adapter(f"cmd:sh -c {shlex.quote(check)}", adapters)[0] if check else None,
+        check=check and Adapter(name="check", command=("sh", "-c", check), wrap=adapters.wrap),
         requires_change=options["require_changes"],
         max_attempts=options["attempts"],
         caps=tuple(caps),
-        limits=Limits(seconds=options["timeout"] * _MINUTE),
+        limits=Limits(
+            seconds=options["timeout"] * _MINUTE,
+            memory_bytes=int(options["memory"] * 1e9) if options["memory"] else None,
+        ),
         grace_seconds=options["grace"],
         mcp_server=entry,
         secrets=secrets,
