@@ -240,7 +240,7 @@ def test_isolation_tests_include_every_route_that_accepts_post(world: OrgEnv) ->
 def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
     mention = re.compile(
         r'(?:query_params|query|params)\.get(?:list)?\("(\w+)"'
-        r'|(?:query_param\(request, |\.(?:query|number)\()"(\w+)"'
+        r'|(?:query_param\(request, |\.(?:query|number|choice)\()"(\w+)"'
         r"|query\.get\('(\w+)'\)"
     )
     folder = SOURCE / "transport" / "http"

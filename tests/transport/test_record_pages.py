@@ -289,7 +289,8 @@ async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     assert "Calls 101 Failed 1" in main_text(await browser.get("/calls?window=1h"))
     world.clock.advance(hours=2)
     assert "Calls 0" in main_text(await browser.get("/calls?window=1h"))
-    assert "Calls 101" in main_text(await browser.get("/calls?window=nonsense"))
+    assert "Calls 101" in main_text(await browser.get("/calls"))
+    assert (await browser.get("/calls?window=nonsense")).status_code == 400
 
 
 # Tests of the health page.

@@ -70,10 +70,6 @@ class PlanPage(NamedTuple):
     def total(self) -> int:
         return sum(self.counts.values())
 
-    @property
-    def open(self) -> int:
-        return sum(count for state, count in self.counts.items() if state not in ENDED)
-
     def is_minimum(self, *states: Shown) -> bool:
         return not self.minimums.isdisjoint(states or Shown)
 

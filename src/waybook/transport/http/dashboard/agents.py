@@ -97,16 +97,9 @@ async def timeline_page(page: PageRequest) -> Response:
     )
 
 
-def _window(page: PageRequest, usual: str) -> str:
-    name = page.query("range") or usual
-    if name not in _WINDOWS:
-        raise InvalidInput(f"choose a range of {', '.join(_WINDOWS)}")
-    return name
-
-
 def _window_links(page: PageRequest, usual: str) -> dict[str, Any]:
     links = {name: page.url_with(range=name, behind=None) for name in _WINDOWS}
-    return {"range": _window(page, usual), "ranges": links}
+    return {"range": page.choice("range", _WINDOWS, usual), "ranges": links}
 
 
 async def _lanes(
@@ -117,7 +110,7 @@ async def _lanes(
     key: AgentKey | None = None,
 ) -> tuple[list[Lane], Period]:
     """Return the work of agents in the period of the address, those that hold work first."""
-    ctx, length = await page.context(), _WINDOWS[_window(page, usual)]
+    ctx, length = await page.context(), _WINDOWS[page.choice("range", _WINDOWS, usual)]
     now = agents[0].now if agents else datetime(2000, 1, 1, tzinfo=UTC)
     # The line of now is inside of the chart, so that current work is not at its edge.
     period = Period(now - length, now + length / 40, now)

@@ -72,9 +72,7 @@ async def cost_export(page: PageRequest) -> Response:
 
 
 def _filter(page: PageRequest, now: datetime) -> CostFilter:
-    by, name = page.query("by") or "model", page.query("range") or "30d"
-    if by not in _BY or name not in _RANGES:
-        raise InvalidInput(f"choose a range of {', '.join(_RANGES)}, and by {', '.join(_BY)}")
+    by, name = page.choice("by", _BY, "model"), page.choice("range", _RANGES, "30d")
     now = now.astimezone(UTC)
     today = datetime.combine(now.date(), time(), UTC)
     start = now.replace(minute=0, second=0, microsecond=0) if name == "24h" else today

@@ -47,9 +47,6 @@ from waybook.transport.http.html.layout import THEME_COOKIE, THEMES
 from waybook.transport.http.responses import http_status, write_cookie
 
 _WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
-_DEFAULT_WINDOW: Final = "24h"
-
-
 _THEME_SECONDS: Final = 365 * 86_400
 
 
@@ -100,8 +97,7 @@ async def health_page(loaded: LoadedSettings | None, page: PageRequest) -> Respo
 
 
 async def calls_page(page: PageRequest) -> Response:
-    requested = page.request.query_params.get("window", _DEFAULT_WINDOW)
-    window = requested if requested in _WINDOWS else _DEFAULT_WINDOW
+    window = page.choice("window", _WINDOWS, "24h")
     ctx = await page.context()
     return await page.render(
         "calls",

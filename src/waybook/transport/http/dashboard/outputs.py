@@ -111,8 +111,10 @@ def _file_ending(page: PageRequest) -> str:
     return ending
 
 
-async def _picture(page: PageRequest, drawing: Drawing) -> str:
-    return await page.picture(DrawingJob(drawing, styled=True)) + "\n"
+async def _drawn(page: PageRequest, ending: str, drawing: Drawing, cost: int = 0) -> str:
+    if ending == "svg":
+        return await page.picture(DrawingJob(drawing, styled=True)) + "\n"
+    return await page.run_costly(cost, lambda: export_drawing(_DRAWINGS[ending], drawing))
 
 
 async def export_plan(page: PageRequest) -> Response:
@@ -120,11 +122,7 @@ async def export_plan(page: PageRequest) -> Response:
     kind = MEDIA_TYPES[ending]
     if ending in {"svg", "mmd"}:
         detail = await read_plan_detail(ctx, plan_id, PlanInclude.NAMES)
-        drawing = plan_drawing(detail)
-        if ending == "svg":
-            text = await _picture(page, drawing)
-        else:
-            text = export_drawing(_DRAWINGS[ending], drawing)
+        text = await _drawn(page, ending, plan_drawing(detail))
         name = f"{safe_file_name(detail.plan.name)}.{ending}"
         return Response(text, headers=file_headers(name, kind))
     rows = await read_plan_rows(ctx, plan_id)
@@ -142,13 +140,9 @@ async def export_run(page: PageRequest) -> Response:
         named = {"runId": run.id, "name": run.name, "usage": run.usage.as_reply()}
         report = {**detail.report, **named}
         text = orjson.dumps(report, option=orjson.OPT_INDENT_2).decode() + "\n"
-    elif ending == "svg":
-        text = await _picture(page, run_drawing(detail))
     else:
-        text = await page.run_costly(
-            layout_cost(detail.compiled_dag.dag),
-            lambda: export_drawing(_DRAWINGS[ending], run_drawing(detail)),
-        )
+        cost = layout_cost(detail.compiled_dag.dag)
+        text = await _drawn(page, ending, run_drawing(detail), cost)
     kind = MEDIA_TYPES[ending].partition(";")[0]
     name = f"{safe_file_name(run.name)}.{ending}"
     return Response(text, headers=file_headers(name, f"{kind}; charset=utf-8"))

@@ -4,7 +4,7 @@ The overview shows work that needs a person, has problems, is running, or has fi
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -44,7 +44,6 @@ from waybook.app.queries.work_list import (
 from waybook.app.request.request_context import RequestContext
 from waybook.core.actions import Facts, Kind, action, offered
 from waybook.core.shown import ENDED, TO_DO, Shown, shown
-from waybook.dag.model import RunState
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.inbox import DECISION_TEXT
 from waybook.transport.http.dashboard.page import (
@@ -170,18 +169,39 @@ def last_look(request: Request) -> LastLook:
 
 
 ALL: Final = "all"
-_OPEN_STATES: Final = (Shown.TODO, Shown.RUNNING, Shown.NEEDS_YOU, Shown.STALLED)
 #: States by which plans and runs can be filtered.
-_STATES: Final = (*_OPEN_STATES, Shown.DONE, Shown.FAILED, Shown.CANCELED)
-_RUN_STATES: Final = (OPEN, *(state for state in _STATES if state in map(shown, RunState)))
+_STATES: Final = (Shown.TODO, Shown.RUNNING, Shown.NEEDS_YOU, Shown.STALLED, Shown.DONE,
+                  Shown.FAILED, Shown.CANCELED)  # fmt: skip
+_ENDED_RUN: Final = frozenset({Shown.DONE, Shown.CANCELED})
+
+
+def _wanted(page: PageRequest, usual: str) -> tuple[str, Shown | None]:
+    """Return the state in the address, and as a filter: `open` and `all` are none."""
+    state = page.query("state") or usual
+    wanted = None if state in {OPEN, ALL} else shown(state)
+    if wanted not in {None, *_STATES}:
+        raise InvalidInput(f"“{state[:40]}” is not a state", argument="state")
+    return wanted or state, wanted
+
+
+def _tabs(
+    counts: Mapping[Shown, int], minimums: Container[Shown], ended: Container[Shown], state: str
+) -> dict[str, str]:
+    """Return the number of plans or runs in each state. A number with + is a minimum.
+
+    The chosen state is listed even if nothing is in this state.
+    """
+    tabs = {}
+    for name in (OPEN, ALL, *_STATES):
+        of = [s for s in counts if name in {ALL, s} or (name == OPEN and s not in ended)]
+        if of or name in {OPEN, ALL, state}:
+            tabs[name] = f"{sum(counts[s] for s in of):,}" + "+" * any(s in minimums for s in of)
+    return tabs
 
 
 async def plan_list(page: PageRequest) -> Response:
     ctx, params = await page.context(), page.request.query_params
-    state = params.get("state") or OPEN
-    wanted = None if state in {OPEN, ALL} else shown(state)
-    if wanted not in {None, *_STATES}:
-        raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
+    state, wanted = _wanted(page, OPEN)
     text, mine, sort = params.get("q", "").strip(), "mine" in params, page.query("sort")
     before = params.get("before") or None
     results = await plan_summaries(
@@ -196,21 +216,14 @@ async def plan_list(page: PageRequest) -> Response:
         ),
         history=True,
     )
-    counts: dict[str, int] = {OPEN: results.open, ALL: results.total}
-    # The chosen state is listed even if no plan is in this state.
-    counts |= {s: n for s in _STATES if (n := results.counts.get(s, 0)) or s is wanted}
-    texts = {}
-    for name, count in counts.items():
-        states = [s for s in _STATES if name in {ALL, s} or (name == OPEN and s not in ENDED)]
-        texts[name] = f"{count:,}" + ("+" if results.is_minimum(*states) else "")
     return await page.render(
         "plans",
-        filters={"state": wanted or state, "text": text, "mine": mine, "sort": sort or ""},
+        filters={"state": state, "text": text, "mine": mine, "sort": sort or ""},
         plans=results.plans if sort else sorted(results.plans, key=_need),
         filtered=bool(text or mine or before or state not in {OPEN, ALL}),
         url_with=page.url_with,
         results=results,
-        counts=texts,
+        counts=_tabs(results.counts, results.minimums, ENDED, state),
         **page.list_links("before", results.last.id if results.last else None),
         left=lambda plan: steps_forecast(
             plan.progress.total - plan.progress.done - plan.progress.failed, results.history
@@ -231,33 +244,21 @@ def mcp_url(request: Request) -> str:
 
 
 async def run_list(page: PageRequest) -> Response:
-    state = page.query("state")
-    wanted = state if state == OPEN else shown(state)
+    state, wanted = _wanted(page, ALL)
     filters = RunFilter(
-        state=wanted if wanted in _RUN_STATES else None,
+        state=OPEN if state == OPEN else wanted,
         dag=page.query("dag"),
         text=page.query("q") or "",
         before=page.query("before"),
         order=ListOrder.CREATION,
     )
     runs, has_more, rows = await list_and_count_runs(await page.context(), filters)
-    counts = {shown(row.state): row.runs for row in rows}
+    counts = {shown(row.state): row.runs for row in rows if row.runs}
     minimums = {shown(row.state) for row in rows if row.is_minimum}
-    states = {
-        name: [
-            s
-            for s in counts
-            if name in {ALL, s} or (name == OPEN and s not in {Shown.DONE, Shown.CANCELED})
-        ]
-        for name in (ALL, *_RUN_STATES)
-    }
     return await page.render(
         "runs",
         runs=runs,
-        states={
-            name: f"{sum(counts[s] for s in of):,}" + "+" * (not minimums.isdisjoint(of))
-            for name, of in states.items()
-        },
+        states=_tabs(counts, minimums, _ENDED_RUN, state),
         url_with=page.url_with,
         filters=filters,
         **page.list_links("before", runs[-1].id if has_more else None),

@@ -4,7 +4,7 @@ These functions read data and forms, render templates, and show errors.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
@@ -24,7 +24,7 @@ from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Scope
 from waybook.core.ids import IdKind, is_mistyped, normalize_id
-from waybook.errors import WaybookError
+from waybook.errors import InvalidInput, WaybookError
 from waybook.transport.http.html.layout import error_reply, read_form, render_form, safe_return_path
 from waybook.transport.http.responses import http_status
 from waybook.transport.jsonrpc import code_of
@@ -95,6 +95,17 @@ class PageRequest:
         """Return a query parameter that is a number, or None."""
         text = self.request.query_params.get(name, "")
         return int(text[:9]) if text.isascii() and text.isdecimal() else None
+
+    def choice(self, name: str, options: Collection[str], usual: str) -> str:
+        """Return a query parameter that is one of the options.
+
+        Raises:
+            InvalidInput: it is another text.
+        """
+        chosen = self.query(name) or usual
+        if chosen not in options:
+            raise InvalidInput(f"{name} must be one of {', '.join(options)}", argument=name)
+        return chosen
 
     def url_with(self, **changes: str | int | None) -> str:
         """Return the URL of this page with other query parameters. None removes a parameter."""

@@ -114,14 +114,6 @@ def spark(values: Sequence[float], label: str) -> Markup:
     ).format(label, " ".join(points))
 
 
-def share(part: float, total: float) -> Markup:
-    """Return a bar that shows a part of a total. The number is shown next to it."""
-    width = min(100 * _size(part) / _size(total), 100.0) if _size(total) else 0.0
-    return Markup(
-        '<svg class="share" aria-hidden="true"><rect class="m2" width="{}%" height="4"/></svg>'
-    ).format(_n(width))
-
-
 def strip(values: Sequence[float], label: str, texts: Sequence[str]) -> Markup:
     """Return a heat strip: a cell for each value, in one of five colors, with its text on hover."""
     named = [*zip(values, texts, strict=False)][-MAX_COLUMNS:]

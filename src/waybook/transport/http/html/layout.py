@@ -250,7 +250,6 @@ _TEMPLATE_HELPERS: Final = (
     subject_path,
     written_by,
     charts.spark,
-    charts.share,
     charts.strip,
     charts.columns,
     charts.lane,
