@@ -32,7 +32,7 @@ async def test_review_notification_contains_requester_and_review_url(
         "timestamp": clock.now.isoformat(),
         "data": {
             "orgId": str(teller.agent.org_id),
-            "by": {"user": "ann", "channel": "mcp", "agent": ""},
+            "by": {"user": "ann", "channel": "mcp"},
             "planId": review["planId"],
             "planName": "Rivers",
             "status": "awaiting_review",
@@ -81,7 +81,7 @@ async def test_webhook_reports_stall_completion_failure_and_review_of_plan(
         payloads = {p["type"]: p["data"] for p in map(verified, other.requests)}
     stalled, failed = payloads["plan.stalled"], payloads["plan.failed"]
     assert [stalled_step["stepOrder"] for stalled_step in stalled["steps"]] == [1]
-    assert stalled["by"] == {"user": "waybook", "channel": "sweep", "agent": ""}
+    assert stalled["by"] == {"user": "waybook", "channel": "sweep"}
     assert (failed["outcome"], "reviewUrl" in failed) == ("failed", False)
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 

@@ -20,7 +20,7 @@ from waybook.core.decision_context import DecisionContext
 from waybook.core.events import PLAN, ChangeEvent, Notification, NotificationKind
 from waybook.core.ids import id_or_nil, is_id
 from waybook.errors import Busy, Refused, Unavailable, WaybookError
-from waybook.json_values import Body
+from waybook.json_values import Body, non_empty
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId, StepStatus, StepText
 from waybook.plan.progress import plan_notifications
@@ -73,11 +73,11 @@ def store_notification(
     subject_id = notification.subject_id
     data: Body = {
         "orgId": str(ctx.caller.org_id),
-        "by": {
-            "user": actor.user,
-            "channel": str(actor.channel),
-            "agent": name_of(None, actor.session, ctx.caller.client),
-        },
+        "by": non_empty(
+            user=actor.user,
+            channel=str(actor.channel),
+            agent=name_of(None, actor.session, ctx.caller.client) or None,
+        ),
     }
     if notification.kind in _REVIEW_KINDS:
         data["reviewUrl"] = review_url(subject_id, base_url)
