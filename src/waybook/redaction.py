@@ -78,14 +78,15 @@ def redact(text: str) -> str:
     return text
 
 
-def redact_json(value: object) -> object:
+def redact_json(value: object, mask: Callable[[str], str] = redact) -> object:
+    """Mask secrets in all texts within a JSON value."""
     match value:
         case str():
-            return redact(value)
+            return mask(value)
         case dict():
-            return {redact_json(name): redact_json(inner) for name, inner in value.items()}
+            return {redact_json(n, mask): redact_json(inner, mask) for n, inner in value.items()}
         case list() | tuple():
-            return [redact_json(inner) for inner in value]
+            return [redact_json(inner, mask) for inner in value]
         case _:
             return value
 

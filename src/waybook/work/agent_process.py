@@ -4,7 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import cast
 
+from waybook.json_values import Json
+from waybook.redaction import redact_json
 from waybook.work.adapters import Adapter
 from waybook.work.endpoint import complete
 from waybook.work.output import reset_time
@@ -83,16 +86,16 @@ async def _run_round(
         message = transcript.mask(message)
         transcript.note(message)
     now = datetime.fromtimestamp(time.time(), UTC).astimezone()
-    is_quota, resets = kind is OutcomeKind.QUOTA, adapter.errors.resets
+    is_done, is_quota = kind is OutcomeKind.DONE, kind is OutcomeKind.QUOTA
     name = done.conversation
     if name is not None and adapter.usage_of_conversation:
         name = "#".join(map(str, (name, *before.plus(done.usage)[:3])))
     return done._replace(
         kind=kind,
         message=message,
-        text=str(transcript.hide(text)),
-        result=transcript.hide(result) if kind is OutcomeKind.DONE else None,
+        text=transcript.hide(text),
+        result=cast("Json", redact_json(result, transcript.hide)) if is_done else None,
         conversation=name,
-        resumes_at=reset_time(done.errors, resets, now) if is_quota else None,
+        resumes_at=reset_time(done.errors, adapter.errors.resets, now) if is_quota else None,
         transcript=str(transcript),
     )

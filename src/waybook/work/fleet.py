@@ -26,7 +26,7 @@ async def run_fleet(options: Options) -> int:
     At the first signal, the workers claim nothing more and get time to finish. At the second one,
     they give back at once what they hold.
     """
-    repository = None if options.isolation == "none" else await _repository(options)
+    repository = await _repository(options)
     state = StateFolder(options.state_folder)
     agents = [(Agent(adapter, options.connect(adapter.name)), n) for adapter, n in options.agents]
     host = re.sub(r"[^A-Za-z0-9-]", "-", options.host)[:40]
@@ -78,12 +78,13 @@ async def _run_workers(
             raise result
 
 
-async def _repository(options: Options) -> Repository:
-    repository = await Repository.find(options.folder)
-    if repository is None:
+async def _repository(options: Options) -> Repository | None:
+    """Return the repository of the worktrees, or None if the agents work in the folder itself."""
+    repository = None if options.isolation == "none" else await Repository.find(options.folder)
+    if repository is None and options.isolation in {"step", "worker"}:
         message = f"{options.folder} is not in a git repository"
         raise InvalidInput(f"{message}: change the folder, or use --isolation none")
-    if options.target is not None:
+    if repository is not None and options.target is not None:
         listed = await repository.git("worktree", "list", "--porcelain")
         if f"branch refs/heads/{options.target}" in listed.splitlines():
             message = f"the branch {options.target} is checked out, so it cannot be merged into"

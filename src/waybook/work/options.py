@@ -24,7 +24,8 @@ class Options:
     folder: Path
     state_folder: Path
     say: Callable[[str], None]
-    isolation: str = "none"
+    #: None: a worktree for each step, if the folder is in a repository.
+    isolation: str | None = None
     target: str | None = None
     check: Adapter | None = None
     requires_change: bool = False

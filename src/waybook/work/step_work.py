@@ -95,7 +95,7 @@ class StepWork:
     async def _prepare(self, parked: Record | None) -> None:
         """Create the worktree of the step, at the target branch or at its own earlier work."""
         repository, options, plan_id = self.shop.repository, self.shop.options, self.step.plan_id
-        if repository is None or options.isolation == "none":
+        if repository is None:
             return
         merger = self.shop.merger(plan_id, repository)
         branch = branch_of(plan_id, self.step.step_id)

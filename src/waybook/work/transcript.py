@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from waybook.json_values import Json
 from waybook.redaction import redactor
 from waybook.work.adapters import Adapter
 from waybook.work.output import Tail
@@ -37,18 +36,11 @@ class Transcript:
         self._on_line = on_line
         self._end = Tail(MAX_TRANSCRIPT_LENGTH)
 
-    def hide(self, value: Json) -> Json:
+    def hide(self, text: str) -> str:
         """Replace the known secrets only: content of the agent is not changed otherwise."""
-        match value:
-            case str():
-                for secret in self._secrets:
-                    value = value.replace(secret, "…")
-                return value.encode(errors="replace").decode()
-            case dict():
-                return {str(self.hide(name)): self.hide(inner) for name, inner in value.items()}
-            case list():
-                return [self.hide(inner) for inner in value]
-        return value
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return text.encode(errors="replace").decode()
 
     def add(self, line: str) -> None:
         # Masked before it is cut, because a cut secret would not be recognized.

@@ -122,16 +122,16 @@ def start_command(*, work: str | None, is_all: bool, is_status: bool, **options:
         workers = sum(count for _, count in agents)
         if "planId" in subject and workers > 1 and not options["yes"]:
             _confirm(server.read("plan", q=subject["planId"]), workers)
-    settings, folder, check = settings_from(flags).settings, Path.cwd(), options["check"]
+    settings, check = settings_from(flags).settings, options["check"]
     connect, entry, secrets = _access(flags, settings)
     caps = [cap for name, value in options.items() if name.startswith("max_") for cap in value]
     chosen = Options(
         agents=agents,
         connect=connect,
-        folder=folder,
+        folder=Path.cwd(),
         state_folder=settings.data_dir.absolute() / "work",
         say=print_line,
-        isolation=options["isolation"] or ("step" if _is_repository(folder) else "none"),
+        isolation=options["isolation"],
         target=options["into"],
         check=check and Adapter(name="check", command=("sh", "-c", check), wrap=adapters.wrap),
         requires_change=options["require_changes"],
@@ -205,10 +205,6 @@ def _access(
         connection = lambda name: StdioConnection(env=environment, name=name)  # noqa: E731
 
     return lambda name: Client(connection(name), retry=_OUTAGE), entry, (token,) if token else ()
-
-
-def _is_repository(folder: Path) -> bool:
-    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
 
 
 def _print_status(server: Server) -> None:
