@@ -30,6 +30,7 @@ from waybook.app.queries.agent_names import agent_name
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.comments import subject_path, written_by
 from waybook.app.queries.runs.run_work import state_of_job
+from waybook.app.queries.timeline import time_spent
 from waybook.core.actions import ACTIONS, action, offered
 from waybook.core.durations import format_age, format_duration
 from waybook.core.forecasts import rough_duration
@@ -240,6 +241,7 @@ _TEMPLATE_HELPERS: Final = (
     format_duration,
     format_cost,
     rough_duration,
+    time_spent,
     fragment,
     end_fragment,
     version_slot,

@@ -25,10 +25,9 @@ from waybook.app.queries.plans.plan import (
     read_plan_detail,
 )
 from waybook.app.queries.plans.plan_snapshot import MAX_NAME_LENGTH, past_drawing, read_plan_history
-from waybook.app.queries.timeline import Axis, spans_of, time_spent
+from waybook.app.queries.timeline import Axis, spans_of
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob, Links, render
-from waybook.core.durations import format_duration
 from waybook.core.shown import LOOKS, Shown, shown
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.layers import box_of
@@ -51,13 +50,8 @@ from waybook.transport.mcp.prompts import RESUME_PLAN
 _MAX_MAP_WIDTH: Final = 1250
 #: Width of the timeline of steps, in units of the SVG drawing.
 WIDTH: Final = 1000
-_MIN_SEGMENT_WIDTH: Final = 4
 _TICK_GAP: Final = 160
 _MIN_BURNUP: Final = 3
-_STATUS_WORDS: Final = {
-    "awaiting_input": "waited for a person",
-    "failed": "worked on, without a result",
-}
 #: Maximum number of steps that the time slider lists.
 _MAX_PAST_STEPS: Final = 200
 
@@ -151,28 +145,16 @@ def build_step_grid(states: Sequence[Shown], width: int = PAGE_SIZE) -> list[dic
 def build_timeline(
     changes: Iterable[StepStatusChange], now: datetime, *, is_open: bool = False
 ) -> dict[str, Any]:
-    """Return the periods of work of each step as segments of a line.
+    """Return the periods of work of each step, and the time axis on which they are drawn.
 
-    The timeline of an open plan has room for the work that follows, and a mark at the present.
+    The axis of an open plan has room for the work that follows, and a mark at the present.
     """
-    spans_by_step = spans_of(changes, now)
-    axis = Axis([span for spans in spans_by_step.values() for span in spans], has_room=is_open)
-    lines = {}
-    for step_id, spans in spans_by_step.items():
-        segments = []
-        for span in spans:
-            left = axis.column(span.start, WIDTH)
-            width = max(axis.column(span.end, WIDTH) - left, _MIN_SEGMENT_WIDTH)
-            word = _STATUS_WORDS.get(span.status, "worked on")
-            title, x = f"{word} {format_duration(span.length)}", min(left, WIDTH - width)
-            drawn = {"x": x, "width": width, "status": str(span.status), "title": title}
-            segments.append(drawn)
-        times = {"worked": time_spent(spans), "waited": time_spent(spans, waiting=True) or None}
-        lines[step_id] = {"segments": segments, **times}
-    cuts = tuple(dict.fromkeys(axis.cuts(WIDTH)))
+    spans = spans_of(changes, now)
+    axis = Axis([span for of_step in spans.values() for span in of_step], has_room=is_open)
     present = axis.column(now, WIDTH) if is_open and axis.worked else None
     ticks = _ticks(axis.starts(WIDTH), WIDTH if present is None else present)
-    return {"lines": lines, "worked": axis.worked, "cuts": cuts, "ticks": ticks, "now": present}
+    drawn = {"cuts": tuple(dict.fromkeys(axis.cuts(WIDTH))), "ticks": ticks, "now": present}
+    return {"spans": spans, "axis": axis, **drawn}
 
 
 def _ticks(starts: Iterable[tuple[datetime, int]], end: int) -> list[tuple[float, str]]:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from waybook.app.queries.comments import Subject
 from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
-from waybook.app.queries.timeline import spans_of
 from waybook.app.queries.work_export import condition_arguments
 from waybook.json_values import Json, non_empty
 from waybook.plan.draft import condition_row
@@ -172,7 +171,7 @@ async def _render(
     page: PageRequest, detail: StepDetail, reply: FormReply | None = None
 ) -> Response:
     plan, step, result = detail.plan, detail.step, detail.result
-    spans = spans_of(detail.status_changes, detail.now).get(step.id, ())
+    timeline = build_timeline(detail.status_changes, detail.now)
     instructions, *feedback = detail.text.instructions.split(_FEEDBACK_SEPARATOR)
     schema = detail.text.result_schema
     return await page.render(
@@ -192,9 +191,13 @@ async def _render(
         result=_submitted(result.summary) if result else None,
         report=_submitted(result.report) if result else None,
         round=round_of(plan, step),
-        line_of=build_timeline(detail.status_changes, detail.now)["lines"].get(step.id),
+        timeline=timeline,
         attempts=[
-            *zip(spans, [c for c in detail.status_changes if c.status in _WORKING], strict=True)
+            *zip(
+                timeline["spans"].get(step.id, ()),
+                [c for c in detail.status_changes if c.status in _WORKING],
+                strict=True,
+            )
         ],
         is_working=step.status in _WORKING,
         steps={item.id: item for item in plan.steps},
