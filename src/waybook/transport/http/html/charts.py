@@ -102,30 +102,6 @@ class Column(NamedTuple):
     url: str = ""
 
 
-def spark(values: Sequence[float], label: str) -> Markup:
-    """Return a trend line without an axis, for a figure."""
-    sizes = [_size(value) for value in _thin(values)] or [0.0]
-    sizes = sizes if len(sizes) > 1 else [*sizes, *sizes]
-    top, gaps = max(sizes) or 1, len(sizes) - 1
-    points = (f"{_n(100 * i / gaps)},{_n(22 - 20 * size / top)}" for i, size in enumerate(sizes))
-    return Markup(
-        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" '
-        'aria-label="{0}"><title>{0}</title><polyline points="{1}"/></svg>'
-    ).format(label, " ".join(points))
-
-
-def strip(values: Sequence[float], label: str, texts: Sequence[str]) -> Markup:
-    """Return a heat strip: a cell for each value, in one of five colors, with its text on hover."""
-    named = [*zip(values, texts, strict=False)][-MAX_COLUMNS:]
-    top, gap = max((_size(value) for value, _ in named), default=0.0) or 1, 100 / (len(named) or 1)
-    cell = Markup('<rect class="m{}" x="{}%" width="{}%" height="10" rx="1.5">{}</rect>')
-    cells = [
-        cell.format(5 - ceil(4 * _size(value) / top), _n(gap * place), _n(0.86 * gap), _title(text))
-        for place, (value, text) in enumerate(named)
-    ]
-    return _svg("chart", 10, label, cells, role="img")
-
-
 def columns(
     items: Sequence[Column],
     label: str,

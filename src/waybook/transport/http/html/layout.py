@@ -251,8 +251,6 @@ _TEMPLATE_HELPERS: Final = (
     agent_name,
     subject_path,
     written_by,
-    charts.spark,
-    charts.strip,
     charts.columns,
     charts.lane,
     charts.time_axis,
