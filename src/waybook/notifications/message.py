@@ -5,11 +5,13 @@ a template with a file of the same name.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TypeAlias
 
 import orjson
+import yaml
 from jinja2 import Template
 
 from waybook.core.events import NotificationKind
@@ -24,65 +26,16 @@ from waybook.errors import Misconfigured
 from waybook.json_values import Json, rfc3339
 from waybook.notifications.delivery import WebhookFormat, WebhookMessage
 
-_ID = "0190b2f0-0000-7000-8000-00000000000"
-_PLAN: dict[str, Json] = {
-    "planId": f"{_ID}1",
-    "planName": "Rivers",
-    "progress": {"percent": 50, "done": 2, "total": 4},
-    "url": f"http://127.0.0.1:8750/plans/{_ID}1",
-}
-_RUN: dict[str, Json] = {
-    "runId": f"{_ID}2",
-    "runName": "Rivers",
-    "dagSlug": "deep-research",
-    "progress": {"completedStages": 1, "totalStages": 3},
-    "url": f"http://127.0.0.1:8750/runs/{_ID}2",
-}
-_STEP: dict[str, Json] = {"stepId": f"{_ID}3", "stepOrder": 2, "stepTitle": "Compare them"}
-_STAGE: dict[str, Json] = {"stageSlug": "survey", "stageName": "Survey"}
-_REVIEW: dict[str, Json] = {
-    **_STEP,
-    "reviewId": f"{_ID}4",
-    "summary": "The longest is the Nile; sources differ.",
-    "questions": 1,
-}
 
-_COMMENT: dict[str, Json] = {
-    "comment": {
-        "commentId": f"{_ID}5",
-        "text": "Is the Nile really longer? @bob",
-        "mentions": [{"user": "bob"}],
-        "assignee": "bob",
-    }
-}
-_REVIEWED: dict[str, Json] = {
-    **_PLAN,
-    "status": "awaiting_review",
-    "review": _REVIEW,
-    "reviewUrl": f"{_PLAN['url']}#review",
-}
-
-_DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
-    {
-        NotificationKind.REVIEW_REQUESTED: _REVIEWED,
-        NotificationKind.REVIEW_OVERDUE: {**_REVIEWED, "dueAt": "2029-12-31T12:00:00+00:00"},
-        NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
-        NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
-        NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
-        NotificationKind.PLAN_COMMENTED: {**_PLAN, **_COMMENT, "stepId": f"{_ID}3"},
-        NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
-        NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
-        NotificationKind.RUN_COMPLETED: _RUN,
-        NotificationKind.RUN_CANCELED: {**_RUN, "reason": "The question has changed."},
-        NotificationKind.RUN_COMMENTED: {**_RUN, **_COMMENT, "jobId": f"{_ID}6"},
-        NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
-    }
-)
-_WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp", "agent": ""}}
+@cache
+def _samples() -> dict[str, dict[str, Json]]:
+    text = files("waybook.notifications").joinpath("samples.yaml").read_text("utf-8")
+    samples: dict[str, dict[str, Json]] = yaml.safe_load(text)
+    return samples
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
-    data = {**_WHO, **_DATA[occasion]}
+    data: dict[str, Json] = {**_samples()[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
 
 
