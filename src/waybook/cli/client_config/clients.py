@@ -5,7 +5,8 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePath
@@ -32,17 +33,15 @@ class Places:
     platform: str
     environment: Mapping[str, str]
 
-    def from_variable(self, variable: str, default: str) -> Path:
+    def folder(self, name: str) -> Path:
+        """Return the directory of an environment variable with a default, or of applications."""
+        if name == "applications":
+            if self.platform == "darwin":
+                return self.home / "Library" / "Application Support"
+            is_windows = self.platform == "win32"
+            name = "APPDATA:AppData/Roaming" if is_windows else "XDG_CONFIG_HOME:.config"
+        variable, _, default = name.partition(":")
         return Path(self.environment.get(variable) or self.home / default)
-
-    @property
-    def app_data(self) -> Path:
-        """Return the directory in which desktop applications keep their settings."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.from_variable("APPDATA", "AppData/Roaming")
-        return self.from_variable("XDG_CONFIG_HOME", ".config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,10 @@ class Client:
     #: Whether the client allows comments in its JSON.
     comments: bool = False
     container: str = "mcpServers"
-    user_file: Callable[[Places], Path] | None = None
+    #: Directory of the user's file: an environment variable and its default in the home directory,
+    #: or `applications` for the directory in which desktop applications keep their settings.
+    folder: str = ""
+    user_file: str | None = None
     project_file: str | None = None
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
     #: First fields of the entry for a server that is reached over HTTP.
@@ -149,95 +151,19 @@ class OpenCode(Client):
         return {**self.stdio_fields, "command": command}
 
 
-CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client(
-        "Claude Code",
-        "start Claude Code again; /mcp lists waybook",
-        user_file=lambda places: places.from_variable("CLAUDE_CONFIG_DIR", "") / ".claude.json",
-        project_file=".mcp.json",
-        stdio_fields={"type": "stdio"},
-        http_fields={"type": "http"},
-    ),
-    "codex": Codex(
-        "Codex",
-        "start Codex again; /mcp lists waybook",
-        container="mcp_servers",
-        user_file=lambda places: places.from_variable("CODEX_HOME", ".codex") / "config.toml",
-        project_file=".codex/config.toml",
-        headers_field="http_headers",
-    ),
-    "cursor": Client(
-        "Cursor",
-        "open Cursor's settings, MCP, and enable waybook",
-        comments=True,
-        user_file=lambda places: places.home / ".cursor" / "mcp.json",
-        project_file=".cursor/mcp.json",
-        token_reference=f"${{env:{TOKEN_VARIABLE}}}",
-    ),
-    "vscode": Client(
-        "VS Code",
-        "run the command MCP: List Servers in VS Code, and start waybook",
-        comments=True,
-        container="servers",
-        user_file=lambda places: places.app_data / "Code" / "User" / "mcp.json",
-        project_file=".vscode/mcp.json",
-        stdio_fields={"type": "stdio"},
-        http_fields={"type": "http"},
-        token_reference=f"${{env:{TOKEN_VARIABLE}}}",
-    ),
-    "gemini": Client(
-        "Gemini CLI",
-        "start Gemini CLI again; /mcp lists waybook",
-        comments=True,
-        user_file=lambda places: places.home / ".gemini" / "settings.json",
-        project_file=".gemini/settings.json",
-        url_field="httpUrl",
-    ),
-    "qwen": Client(
-        "Qwen Code",
-        "start Qwen Code again; /mcp lists waybook",
-        comments=True,
-        user_file=lambda places: places.from_variable("QWEN_HOME", ".qwen") / "settings.json",
-        project_file=".qwen/settings.json",
-        url_field="httpUrl",
-    ),
-    "opencode": OpenCode(
-        "OpenCode",
-        "start OpenCode again; `opencode mcp list` lists waybook",
-        comments=True,
-        container="mcp",
-        user_file=lambda places: (
-            places.from_variable("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
-        ),
-        project_file="opencode.json",
-        stdio_fields={"type": "local"},
-        http_fields={"type": "remote"},
-        token_reference=f"{{env:{TOKEN_VARIABLE}}}",
-    ),
-    "continue": Client(
-        "Continue",
-        "open your editor again, and use the agent mode of Continue",
-        comments=True,
-        user_file=lambda places: (
-            places.from_variable("CONTINUE_GLOBAL_DIR", ".continue") / "mcpServers" / "waybook.json"
-        ),
-        project_file=".continue/mcpServers/waybook.json",
-        http_fields={"type": "http"},
-        token_reference=None,
-    ),
-    "claude-desktop": Client(
-        "Claude Desktop",
-        "quit Claude Desktop and start it again",
-        url_field=None,
-        user_file=lambda places: places.app_data / "Claude" / "claude_desktop_config.json",
-    ),
-    "generic": Client("your client", "start your client again"),
-}
+def _clients() -> Iterator[tuple[str, Client]]:
+    text = Path(__file__).with_name("clients.toml").read_text("utf-8")
+    for name, table in tomllib.loads(text).items():
+        fields: dict[str, Any] = {field: value or None for field, value in table.items()}
+        yield name, {"codex": Codex, "opencode": OpenCode}.get(name, Client)(**fields)
+
+
+CLIENTS: Final[Mapping[str, Client]] = dict(_clients())
 
 
 def config_file(client: Client, scope: ConfigScope, places: Places) -> Path | None:
     if scope is ConfigScope.USER:
-        return client.user_file(places) if client.user_file else None
+        return places.folder(client.folder) / client.user_file if client.user_file else None
     return places.project / client.project_file if client.project_file else None
 
 
