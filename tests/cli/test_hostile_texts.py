@@ -103,6 +103,11 @@ COMMANDS = {
     "work start": ("--status",),
     "token list": (),
 }
+#: Commands whose `--json` takes the names of fields.
+WITH_FIELDS = {
+    *("plan list", "plan view", "run list", "run view"),
+    *("agent list", "workflow list", "workflow view"),
+}
 #: Commands that have no `--json`, or that end only if it is absent.
 WITHOUT_JSON = {"plan watch", "work start"}
 #: Commands that show no stored text, except texts from their own arguments.
@@ -139,7 +144,8 @@ def test_command_output_contains_no_terminal_control_characters(
 def test_json_output_of_command_escapes_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
-    output = terminal.run(*words_of(command, stored), "--json").stdout
+    wanted = "--json=all" if command in WITH_FIELDS else "--json"
+    output = terminal.run(*words_of(command, stored), wanted).stdout
     assert not count_hidden(output).keys() & OBEYED
     json.loads(output)
 

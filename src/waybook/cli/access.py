@@ -11,7 +11,7 @@ from waybook.cli.lazy import load
 from waybook.cli.options import Option, combine, database_options
 from waybook.cli.remote import find_remote
 from waybook.cli.terminal.errors import HintedError
-from waybook.cli.terminal.rows import ALL_FIELDS
+from waybook.cli.terminal.rows import NO_FIELDS
 from waybook.core.actions import ACTIONS, Action, Kind, action
 
 Body = dict[str, Any]
@@ -43,9 +43,9 @@ fields_option = click.option(
     "--json",
     "fields",
     is_flag=False,
-    flag_value=ALL_FIELDS,
-    metavar="[FIELDS]",
-    help="Print JSON: all fields, or only these (a,b).",
+    flag_value=NO_FIELDS,
+    metavar="FIELDS",
+    help="Print these fields as JSON (a,b or all); without FIELDS, list them.",
 )
 web_option = click.option("--web", is_flag=True, help="Open the page in the browser.")
 

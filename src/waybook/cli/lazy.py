@@ -1,5 +1,6 @@
 """Lazy imports, so that a command loads only the modules that it needs."""
 
+import copy
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final, TypeAlias
@@ -18,6 +19,8 @@ def load(target: str) -> Any:  # noqa: ANN401 - the caller knows its type
 Table: TypeAlias = Mapping[str, tuple[str, str]]
 
 _HELP: Final = ("-h", "--help")
+#: Key in the metadata of a context: whether the verb was left out.
+_WITHOUT_VERB: Final = "waybook.without_verb"
 
 
 class CommandGroup(click.Group):
@@ -36,17 +39,19 @@ class CommandGroup(click.Group):
     ) -> None:
         super().__init__(*args, **rest)
         self.table, self.aliases, self.usual = table or {}, aliases or {}, usual
+        self.is_old = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.aliases:
-            return self.find(ctx, self.aliases[cmd_name])
+            return _like_before(self.find(ctx, self.aliases[cmd_name]))
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
         command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
-        return command
+        is_old = ctx.meta.pop(_WITHOUT_VERB, False) or self.is_old
+        return _like_before(command) if is_old else command
 
     def find(self, ctx: click.Context, path: str) -> click.Command | None:
         """Return the command of a path like `plan list`."""
@@ -57,6 +62,7 @@ class CommandGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         has_verb = ctx.resilient_parsing or (args and self._is_verb(ctx, args[0]))
         if self.usual and not has_verb:
+            ctx.meta[_WITHOUT_VERB] = True
             args = [self.usual, *args]
         return super().parse_args(ctx, args)
 
@@ -92,3 +98,16 @@ class CommandGroup(click.Group):
         with formatter.section("Commands"):
             own = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
             formatter.write_dl([*((name, line) for name, (_, line) in self.table.items()), *own])
+
+
+def _like_before(command: click.Command | None) -> click.Command | None:
+    """Return a command whose `--json` takes no fields, as before commands had verbs."""
+    if command is None:
+        return None
+    changed = copy.copy(command)
+    if isinstance(changed, CommandGroup):
+        changed.is_old = True
+        return changed
+    flag = click.Option(["--json", "fields"], flag_value="all", help="Print JSON.")
+    changed.params = [flag if param.name == "fields" else param for param in command.params]
+    return changed

@@ -21,6 +21,7 @@ from waybook.core.shown import look_of, tone_of
 Row = Mapping[str, Any]
 
 #: Value of `--json` without fields.
+NO_FIELDS: Final = ""
 ALL_FIELDS: Final = "all"
 _GAP: Final = 2
 _MIN_NAME_WIDTH: Final = 24
@@ -96,12 +97,18 @@ def print_list(
 
 
 def print_fields(value: Row | Sequence[Row], fields: str) -> None:
-    """Print all fields or the chosen ones as JSON."""
+    """Print the chosen fields as JSON. Without fields, list those that exist."""
+    rows = [value] if isinstance(value, Mapping) else value
+    known = sorted({name for row in rows for name in row})
+    if fields == NO_FIELDS:
+        if not rows:
+            click.echo("The list is empty, so its fields are not known.", err=True)
+        for name in known:
+            click.echo(name)
+        return
     if fields == ALL_FIELDS:
         print_json(value, tight=isinstance(value, Mapping))
         return
-    rows = [value] if isinstance(value, Mapping) else value
-    known = sorted({name for row in rows for name in row})
     named = [name.strip() for name in fields.split(",")]
     if rows and (unknown := [name for name in named if name not in known]):
         message = f"there is no field {unknown[0]}. The fields are {', '.join(known)}."
