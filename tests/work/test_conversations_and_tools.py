@@ -57,7 +57,7 @@ answer("done")
     assert place.leftovers() == []
 
 
-async def test_step_that_its_agent_submitted_is_merged_and_not_submitted_again(
+async def test_step_submitted_by_the_agent_is_merged_and_kept(
     place: Place, agent: AgentClient
 ) -> None:
     plan = await agent.plan([make_step("One.")])

@@ -179,30 +179,30 @@ def reset_time(text: str, patterns: Iterable[Pattern[str]], now: datetime) -> da
     """
     for pattern in patterns:
         if match := re.search(pattern.pattern, text, re.IGNORECASE):
-            found = {name: each for name, each in match.groupdict().items() if each}
+            groups = {name: each for name, each in match.groupdict().items() if each}
             try:
-                reset = _time(found, now)
+                reset = _time(groups, now)
             except (ValueError, KeyError, OverflowError, ZoneInfoNotFoundError):
                 return None
             return reset.astimezone(UTC) if now <= reset <= now + _MAX_WAIT else None
     return None
 
 
-def _time(found: Mapping[str, str], now: datetime) -> datetime:
-    if "epoch" in found:
-        return datetime.fromtimestamp(int(found["epoch"]), UTC)
-    if "stamp" in found:
-        at = datetime.fromisoformat(found["stamp"])
+def _time(groups: Mapping[str, str], now: datetime) -> datetime:
+    if "epoch" in groups:
+        return datetime.fromtimestamp(int(groups["epoch"]), UTC)
+    if "stamp" in groups:
+        at = datetime.fromisoformat(groups["stamp"])
         return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
-    if "delay" in found:
-        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", found["delay"].lower())
+    if "delay" in groups:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", groups["delay"].lower())
         return now + timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in parts))
-    here = now.astimezone(ZoneInfo(found["zone"])) if "zone" in found else now
-    month = found.get("month", here.strftime("%b"))
-    day, year = found.get("day", here.day), found.get("year", here.year)
+    here = now.astimezone(ZoneInfo(groups["zone"])) if "zone" in groups else now
+    month = groups.get("month", here.strftime("%b"))
+    day, year = groups.get("day", here.day), groups.get("year", here.year)
     # A number without minutes and half of the day is not a time.
-    minute = found.get("minute", "0") if "half" in found else found["minute"]
-    text = f"{month} {day} {year} {found['hour']}:{minute} {found.get('half', '')}"
-    form = "%b %d %Y %I:%M %p" if "half" in found else "%b %d %Y %H:%M "
+    minute = groups.get("minute", "0") if "half" in groups else groups["minute"]
+    text = f"{month} {day} {year} {groups['hour']}:{minute} {groups.get('half', '')}"
+    form = "%b %d %Y %I:%M %p" if "half" in groups else "%b %d %Y %H:%M "
     at = datetime.strptime(text, form).replace(tzinfo=here.tzinfo)
-    return at if "month" in found or at > here else at + timedelta(days=1)
+    return at if "month" in groups or at > here else at + timedelta(days=1)

@@ -151,7 +151,7 @@ class AgentRun:
         faults = [task.exception() for task in reading if task.done() and not task.cancelled()]
         retrying = self._reader.retrying
         self._stuck_since = (self._stuck_since or now) if retrying else None
-        if any(faults):  # The agent would wait forever for somebody to read its output.
+        if any(faults):  # The agent would wait forever until its output is read.
             why = f"the output of the agent cannot be read: {faults!r}"
         elif self._size > limits.output_bytes:
             kind = OutcomeKind.FLOODED
@@ -267,5 +267,5 @@ def prepare(adapter: Adapter, task: Task, private: Path) -> tuple[list[str], dic
         elif all(name in values for name in _PLACEHOLDER.findall(" ".join(item))):
             words += item
     # One pass, so that a value that contains a placeholder is not replaced again.
-    filled = [_PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), w) for w in words]
+    filled = [_PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), w) for w in words]
     return filled, {**environment, **task.environment}

@@ -323,7 +323,7 @@ class Worker:
                 await self.draining.wait()
 
     async def _report(self) -> None:
-        """Report the state and the last lines when they change, and as a sign of life."""
+        """Report the state and the last lines when they change, and every ten seconds."""
         sent, due = dict[str, object](), 0.0
         while True:
             state: dict[str, object] = {**self.state, "lines": [*self.lines]}

@@ -176,7 +176,7 @@ _ENDED_RUN: Final = frozenset({Shown.DONE, Shown.CANCELED})
 
 
 def _wanted(page: PageRequest, usual: str) -> tuple[str, Shown | None]:
-    """Return the state in the address, and as a filter: `open` and `all` are none."""
+    """Return the state in the address, and its filter, which `open` and `all` do not have."""
     state = page.query("state") or usual
     wanted = None if state in {OPEN, ALL} else shown(state)
     if wanted not in {None, *_STATES}:
