@@ -16,14 +16,27 @@ from waybook.transport.http.html.charts import (
     Column,
     Period,
     Span,
-    burnup,
-    columns,
-    lane,
-    time_axis,
+    place_burnup,
 )
 from waybook.transport.http.html.layout import TEMPLATES
 
 CHARTS: dict[str, Any] = {**TEMPLATES.globals}
+columns, lane, time_axis = CHARTS["columns"], CHARTS["lane"], CHARTS["time_axis"]
+
+
+def burnup(
+    done: list[tuple[datetime, float]],
+    scope: list[tuple[datetime, float]],
+    period: Period,
+    label: str,
+    *,
+    forecast: tuple[datetime, datetime] | None = None,
+    what: str = "steps",
+) -> str:
+    drawn: str = CHARTS["burnup"](place_burnup(done, scope, period, forecast=forecast), label, what)
+    return drawn
+
+
 NOON = datetime(2030, 1, 2, 12, tzinfo=UTC)
 HOSTILE = "</text><script>alert(1)</script>\"' onload=x <!-- &amp; \u202e"
 

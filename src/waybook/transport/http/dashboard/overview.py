@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
-from markupsafe import Markup
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
@@ -55,7 +54,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.dashboard.plans.plan_page import seen_revision
 from waybook.transport.http.dashboard.texts import markdown_gist, to_rich_text
-from waybook.transport.http.html.charts import Column, columns
+from waybook.transport.http.html.charts import Column
 from waybook.transport.http.html.layout import error_page, from_segment, safe_return_path
 from waybook.transport.http.responses import write_cookie
 from waybook.transport.mcp.prompts import RESUME_PLAN
@@ -94,13 +93,12 @@ async def overview_page(page: PageRequest) -> Response:
     return reply
 
 
-def _throughput(hours: Sequence[Hour]) -> Markup:
-    shown = [
+def _throughput(hours: Sequence[Hour]) -> list[Column]:
+    return [
         Column(f"{hour.start:%H:%M}", (("skip", hour.done), ("fail", hour.failed)), text)
         for hour in hours
         for text in [f"{hour.start:%H:%M}: {hour.done:,} done, {hour.failed:,} failed"]
     ]
-    return columns(shown, "Steps and jobs done and failed in each hour", height=112)
 
 
 async def rescue(page: PageRequest) -> Response:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: pure functions of numbers, times and labels.
+"""Places of charts, which `charts.html` draws as inline SVG: functions of numbers and times.
 
 Positions are in percent of the width, so that a chart fits any width without a script and its text
 is not distorted. Colors come from the style sheet, through a tone (`data-s`, see `tone_of`) or a
@@ -6,12 +6,10 @@ class. Marks show their text on hover, and on focus if there are not too many. T
 has a limit: neighbors are merged, or the first columns omitted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import ceil, floor, isfinite, log10
-from typing import Final, NamedTuple, TypeVar
-
-from markupsafe import Markup
+from typing import Any, Final, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -37,14 +35,12 @@ _AROUND_NOW: Final = 7
 #: Height of the text over and under columns.
 _HEAD: Final = 16
 _FOOT: Final = 18
-_LIMIT_X: Final = 64
-#: Width of the shortest span in percent, and height and number of the rows of a lane.
+#: Width of the shortest span in percent, and number of the rows of a lane.
 _MIN_SPAN: Final = 0.6
-_ROW: Final = 24
 _MAX_ROWS: Final = 12
 #: Tones, most urgent first.
-_TONES: Final = ("fail", "ask", "warn", "run", "todo", "done", "skip")
-_QUIET: Final = frozenset({"done", "skip", "todo"})
+TONES: Final = ("fail", "ask", "warn", "run", "todo", "done", "skip")
+QUIET: Final = frozenset({"done", "skip", "todo"})
 
 
 class Period(NamedTuple):
@@ -76,6 +72,17 @@ class Period(NamedTuple):
         times = [datetime.fromtimestamp(mark, UTC) for mark in marks if mark <= end]
         return [(self.place(at), _time_label(at, gap)) for at in times]
 
+    def labels(self) -> list[tuple[float, str, str]]:
+        """Return the positions, anchors and texts of the labels, with the one of now."""
+        now = self.now_place
+        shown = [(x, name) for x, name in self.ticks() if now is None or abs(x - now) > _AROUND_NOW]
+        shown += [] if now is None else [(now, "now")]
+        ends = 100 - _EDGE
+        return [
+            (x, "start" if x < _EDGE else "end" if x > ends else "middle", name)
+            for x, name in shown
+        ]
+
 
 def _time_label(at: datetime, gap: float) -> str:
     if gap >= _DAY:
@@ -102,14 +109,12 @@ class Column(NamedTuple):
     url: str = ""
 
 
-def columns(
+def place_columns(
     items: Sequence[Column],
-    label: str,
-    *,
-    height: int = 96,
-    show: Callable[[int], str] = str,
+    height: int,
+    show: Callable[[int], str],
     line: tuple[float, str] | None = None,
-) -> Markup:
+) -> dict[str, Any]:
     """Return columns over an axis, such as the cost by day.
 
     `show` formats the values of the axis, and `line` is a limit with its name.
@@ -120,85 +125,52 @@ def columns(
     top, base = round_up(max([_size(limit), *totals])), height - _FOOT
     rise, each = (base - _HEAD) / top, 96 / (len(items) or 1)
     every = ceil(len(items) / _TICKS) or 1
-    out = [_level(base, 0, rise, ""), _level(base, top, rise, show(round(top)))]
+    levels = [(0.0, "", "rule"), (top, show(round(top)), "rule")]
     if height >= 2 * (_HEAD + _FOOT + _FOOT) and top / 2 == round(top / 2):
-        out.append(_level(base, top / 2, rise, show(round(top / 2))))
-    hit = Markup('<rect class="hit" x="{}%" width="{}%" y="{}" height="{}"/>')
-    rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="{}"/>')
-    text = Markup('<text x="{}%" y="{}" text-anchor="middle">{}</text>')
+        levels.append((top / 2, show(round(top / 2)), "rule"))
+    if _size(limit):
+        levels.append((limit, limit_name, "limit"))
+    columns = []
     for number, item in enumerate(items):
-        left = _EDGE + each * number
-        x, wide, y = _n(left + 0.14 * each), _n(0.72 * each), float(base)
-        drawn = [hit.format(x, wide, _HEAD, base - _HEAD)]
+        y, parts = float(base), []
         for kind, value in item.parts:
             if (tall := _size(value) * rise) > 0:
                 y -= tall
-                drawn.append(rect.format(_paint(kind), x, wide, _n(y), _n(max(tall - 1, 0.5))))
-        mark = Markup("").join(drawn)
-        out.append(_point(mark, item.text, item.url, is_stop=len(items) <= MAX_TAB_STOPS))
-        if number % every == 0:
-            out.append(text.format(_n(left + each / 2), height - 4, item.label))
-    if _size(limit):
-        out.append(_level(base, limit, rise, limit_name, "limit"))
-    return _svg("chart", height, label, out)
+                parts.append((kind, y, max(tall - 1, 0.5)))
+        name = item.label if number % every == 0 else ""
+        columns.append((_EDGE + each * number, parts, name, item))
+    placed = [(base - value * rise, name.removesuffix(".00"), look) for value, name, look in levels]
+    stop = 0 if len(items) <= MAX_TAB_STOPS else -1
+    return {"base": base, "each": each, "levels": placed, "columns": columns, "stop": stop}
 
 
-def _level(base: int, value: float, rise: float, name: str, look: str = "rule") -> Markup:
-    """Return a horizontal line at a value, with its name."""
-    y = base - value * rise
-    line = Markup('<line class="{0}" x1="0" x2="100%" y1="{1}" y2="{1}"/>').format(
-        look, _n(y + 0.5)
-    )
-    # The name of a limit is to the right of the values of the axis.
-    text = Markup('<text class="of-{}" x="{}" y="{}">{}</text>')
-    x = 0 if look == "rule" else _LIMIT_X
-    return line + text.format(look, x, _n(y - 4), name.removesuffix(".00")) if name else line
+def place_spans(
+    spans: Sequence[Span], period: Period
+) -> tuple[int, list[tuple[float, float, int, Span]]]:
+    """Return the number of rows of a lane, and the left edge, width and row of each span.
 
-
-def lane(spans: Sequence[Span], period: Period, label: str) -> Markup:
-    """Return the work of an agent or model; `time_axis` draws its axis.
-
-    Spans at the same time are below each other.
+    Spans at the same time are in different rows.
     """
-    rect = Markup('<rect {} x="{}%" width="{}%" y="{}" height="20" rx="4">{}</rect>')
-    link = Markup('<a href="{}" aria-label="{}" tabindex="{}">{}</a>')
-    bars, ends = list[Markup](), [0.0]
+    bars, ends = [], [0.0]
     for span in _joined(spans, period):
         end = period.place(span.end)
         width = max(end - period.place(span.start), _MIN_SPAN)
-        x = max(end - width, 0)
+        x = max(end - width, 0.0)
         free = (row for row, right in enumerate(ends) if right <= x + _MIN_SPAN)
         row = min(next(free, len(ends)), _MAX_ROWS - 1)
         ends[row : row + 1] = [x + width]
-        title, y = _title(span.text), _ROW * row + 8
-        bar = rect.format(_paint(span.kind), _n(x), _n(width), y, title)
-        # Finished work is in the table, so it is not a tab stop.
-        stop = -1 if span.kind in _QUIET else 0
-        bars.append(link.format(span.url, span.text, stop, bar) if span.url else bar)
-    height = _ROW * len(ends) + 12
-    rule = Markup('<line class="rule" x1="{0}%" x2="{0}%" y1="-8" y2="{1}"/>')
-    out = [rule.format(_n(x), height + 8) for x, _ in period.ticks()]
-    out += [_now_line(period, -10, height + 10), *bars]
-    role = "group" if any(span.url for span in spans) else "img"
-    return _svg("chart lane", height, label, out, role=role)
+        bars.append((x, width, row, span))
+    return len(ends), bars
 
 
-def time_axis(period: Period) -> Markup:
-    """Return the labels of the time axis of lanes."""
-    labels = Markup("").join(_time_labels(period, 11))
-    return Markup('<svg class="chart" height="16" aria-hidden="true">{}</svg>').format(labels)
-
-
-def burnup(
+def place_burnup(
     done: Sequence[tuple[datetime, float]],
     scope: Sequence[tuple[datetime, float]],
     period: Period,
-    label: str,
     *,
     forecast: tuple[datetime, datetime] | None = None,
-    what: str = "steps",
     height: int = 132,
-) -> Markup:
+) -> dict[str, Any]:
     """Return the finished work and the scope over time, with the cone of the forecast.
 
     `done` and `scope` are running totals, oldest first. `forecast` has the earliest and the latest
@@ -211,34 +183,26 @@ def burnup(
     now = 100.0 if period.now_place is None else period.now_place
 
     def path(points: Sequence[tuple[datetime, float]], end: float) -> str:
-        turns = [(_n(place(at)), _n(100 - 100 * _size(value) / top)) for at, value in points]
+        turns = [(number(place(at)), number(100 - 100 * _size(v) / top)) for at, v in points]
         moves = "".join(f"H{x}V{y}" for x, y in turns[1:])
-        return f"M{turns[0][0]} {turns[0][1]}{moves}H{_n(max(end, place(points[-1][0])))}"
+        return f"M{turns[0][0]} {turns[0][1]}{moves}H{number(max(end, place(points[-1][0])))}"
 
-    shape, shapes = Markup('<path class="{}" d="{}"/>'), []
+    shapes = []
     if forecast:
         early, late = sorted(map(place, forecast))
-        low, high = (_n(100 - 100 * value / top) for value in (last, goal))
-        shapes.append(shape.format("fan", f"M{_n(now)} {low}L{_n(early)} {high}H{_n(late)}Z"))
+        low, high = (number(100 - 100 * value / top) for value in (last, goal))
+        shapes.append(("fan", f"M{number(now)} {low}L{number(early)} {high}H{number(late)}Z"))
     if done:
         line = path(done, now)
-        shapes.append(shape.format("area", f"{line}V100H{_n(place(done[0][0]))}Z"))
-        shapes.append(shape.format("line done", line))
+        shapes += [("area", f"{line}V100H{number(place(done[0][0]))}Z"), ("line done", line)]
     if scope:
-        shapes.append(shape.format("scope", path(scope, 100.0)))
-    frame = Markup(
-        '<line class="rule" x1="0" x2="100%" y1="{0}.5" y2="{0}.5"/><svg viewBox="0 0 100 100" '
-        'preserveAspectRatio="none" width="100%" height="{0}">{1}</svg>'
-        '<text x="0" y="{2}">{3}</text>'
-    )
-    name, dot = f"{_n(goal)} {what}", Markup('<circle cx="{}%" cy="{}" r="4"/>')
-    out = [frame.format(base, Markup("").join(shapes), _n(base - base * goal / top - 5), name)]
-    out.append(_now_line(period, 0, base))
-    for at, value in done if len(done) <= MAX_TAB_STOPS else ():
-        mark = dot.format(_n(place(at)), _n(base - base * _size(value) / top))
-        words = f"{at:%b} {at.day}, {at:%H:%M}: {_n(_size(value))} of {name}"
-        out.append(_point(mark, words, "", is_stop=True))
-    return _svg("chart", height, label, [*out, *_time_labels(period, height - 3)])
+        shapes.append(("scope", path(scope, 100.0)))
+    dots = [
+        (place(at), base - base * _size(value) / top, at, _size(value))
+        for at, value in (done if len(done) <= MAX_TAB_STOPS else ())
+    ]
+    shown = {"height": height, "base": base, "goal": goal, "goal_y": base - base * goal / top - 5}
+    return {**shown, "shapes": shapes, "dots": dots, "period": period}
 
 
 def _joined(spans: Sequence[Span], period: Period) -> Sequence[Span]:
@@ -254,7 +218,7 @@ def _join(spans: Sequence[Span]) -> Span:
     text = "; ".join(dict.fromkeys(span.text for span in spans if span.text))
     short = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
     # Kinds without a tone are the least urgent.
-    kind = min((span.kind for span in spans), key=lambda kind: (*_TONES, kind).index(kind))
+    kind = min((span.kind for span in spans), key=lambda kind: (*TONES, kind).index(kind))
     return Span(min(s.start for s in spans), max(s.end for s in spans), kind, short)
 
 
@@ -277,64 +241,11 @@ def round_up(value: float) -> float:
     return float(next(unit * step for step in steps if unit * step >= _size(value)))
 
 
-def _svg(
-    look: str, height: int, label: str, drawn: Iterable[Markup], *, role: str = "group"
-) -> Markup:
-    # An image has no parts for screen readers, so a chart with links or tab stops is a group.
-    return Markup('<svg class="{}" height="{}" role="{}" aria-label="{}">{}</svg>').format(
-        look, height, role, label, Markup("").join(drawn)
-    )
-
-
-def _point(drawn: Markup, text: str, url: str, *, is_stop: bool) -> Markup:
-    """Return a mark that shows its text on hover and on focus."""
-    if not text:
-        return drawn
-    tip = Markup('<text class="tip" x="100%" y="11" text-anchor="end">{}</text>').format(text)
-    stop = 0 if is_stop else -1
-    if url:
-        link = Markup('<a class="pt" href="{}" aria-label="{}" tabindex="{}">{}{}</a>')
-        return link.format(url, text, stop, drawn, tip)
-    group = Markup('<g class="pt" role="img" aria-label="{}" tabindex="{}">{}{}</g>')
-    return group.format(text, stop, drawn, tip)
-
-
-def _time_labels(period: Period, y: int) -> list[Markup]:
-    now, label = period.now_place, Markup('<text x="{}%" y="{}" text-anchor="{}"{}>{}</text>')
-    shown = [
-        (x, name, "") for x, name in period.ticks() if now is None or abs(x - now) > _AROUND_NOW
-    ]
-    if now is not None:
-        shown.append((now, "now", Markup(' class="nowtext"')))
-    ends = 100 - _EDGE
-    return [
-        label.format(
-            _n(x), y, "start" if x < _EDGE else "end" if x > ends else "middle", look, name
-        )
-        for x, name, look in shown
-    ]
-
-
-def _now_line(period: Period, top: int, bottom: int) -> Markup:
-    if period.now_place is None:
-        return Markup("")
-    line = Markup('<line class="now" x1="{0}%" x2="{0}%" y1="{1}" y2="{2}"/>')
-    return line.format(_n(period.now_place), top, bottom)
-
-
-def _title(text: str) -> Markup:
-    return Markup("<title>{}</title>").format(text) if text else Markup("")
-
-
-def _paint(kind: str) -> Markup:
-    is_tone = kind in _TONES
-    return (Markup('data-s="{}"') if is_tone else Markup('class="{}"')).format(kind)
-
-
 def _size(value: float) -> float:
     """Return a value that can be drawn: finite and not negative."""
     return min(value, _MAX_VALUE) if isfinite(value) and value > 0 else 0.0
 
 
-def _n(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".")
+def number(value: float) -> str:
+    """Return a coordinate as text."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -251,10 +251,8 @@ _TEMPLATE_HELPERS: Final = (
     agent_name,
     subject_path,
     written_by,
-    charts.columns,
-    charts.lane,
-    charts.time_axis,
-    charts.burnup,
+    charts.place_columns,
+    charts.place_spans,
 )
 
 TEMPLATES: Final = Environment(
@@ -265,11 +263,13 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals.update({helper.__name__: helper for helper in _TEMPLATE_HELPERS})
-TEMPLATES.globals |= {"UTC": UTC, "ACTIONS": ACTIONS}
+TEMPLATES.globals |= {"UTC": UTC, "ACTIONS": ACTIONS, "TONES": charts.TONES, "QUIET": charts.QUIET}
+TEMPLATES.filters["n"] = charts.number
 TEMPLATES.filters["urlquote"] = partial(quote, safe="")
 # Make the macros global, because a page part that is rendered alone cannot import them.
-_PARTS: Final = vars(TEMPLATES.get_template("parts.html").module)
-TEMPLATES.globals.update({name: part for name, part in _PARTS.items() if name[0] != "_"})
+for _name in ("charts.html", "parts.html"):
+    _macros = vars(TEMPLATES.get_template(_name).module)
+    TEMPLATES.globals.update({name: part for name, part in _macros.items() if name[0] != "_"})
 _VERSIONS: Final = VersionMemory()
 
 

@@ -42,7 +42,7 @@ from waybook.transport.http.dashboard.page import (
     is_number,
     redirect,
 )
-from waybook.transport.http.html.charts import Period, burnup
+from waybook.transport.http.html.charts import Period, place_burnup
 from waybook.transport.http.html.layout import mark_drawing
 from waybook.transport.jsonrpc import code_of
 from waybook.transport.mcp.prompts import RESUME_PLAN
@@ -100,11 +100,11 @@ def plan_content(
         "modifiable": plan.status in MODIFIABLE,
         "orders": {step.id: step.order for step in plan.steps},
         "resume": RESUME_PLAN.format(planId=plan.id).strip(),
-        "burnup": _burnup(detail),
+        "burned": _burnup(detail),
     }
 
 
-def _burnup(detail: PlanDetail) -> Markup | None:
+def _burnup(detail: PlanDetail) -> dict[str, Any] | None:
     """Return a chart of the finished steps and the forecast, if enough steps are finished."""
     start, now, total = detail.brief.created_at, detail.now, len(detail.plan.steps)
     ends = sorted(max(s.completed_at, start) for s in detail.plan.steps if s.completed_at)
@@ -121,7 +121,7 @@ def _burnup(detail: PlanDetail) -> Markup | None:
         late = max(cone[1] if cone else now, now + (now - start) / 4)
         period = Period(start, late, now)
     label = f"Steps done over time: {len(ends)} of {total}"
-    return burnup(done, [(start, total)], period, label, forecast=cone)
+    return place_burnup(done, [(start, total)], period, forecast=cone) | {"label": label}
 
 
 def build_step_grid(states: Sequence[Shown], width: int = PAGE_SIZE) -> list[dict[str, Any]]:
