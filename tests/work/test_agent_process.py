@@ -164,6 +164,11 @@ async def test_flood_is_ended_and_the_transcript_stays_bounded(run: Run) -> None
     assert 50_000 < len(outcome.transcript) <= 60_000
 
 
+async def test_output_over_the_limit_does_not_count_as_done(run: Run) -> None:
+    outcome = await run("print('x' * 3_000)", limits=LIMITS._replace(output_bytes=2_000))
+    assert outcome.kind is OutcomeKind.FLOODED
+
+
 async def test_memory_of_all_processes_together_is_limited(run: Run) -> None:
     code = (
         "import os, signal; os.fork(); kept = bytearray(os.urandom(1)) * 60_000_000; signal.pause()"

@@ -13,7 +13,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from waybook.work import keeper
 from waybook.work.adapters import Adapter
@@ -35,6 +35,10 @@ _CHECK_SECONDS = 0.25
 _KEEPER_SECONDS = 10.0
 
 
+#: How an agent ended, and why.
+_Ending: TypeAlias = tuple[OutcomeKind, str]
+
+
 class AgentRun:
     """One process of an agent, from its start to the end of all its processes."""
 
@@ -46,7 +50,7 @@ class AgentRun:
         self._transcript = transcript
         self._reader = OutputReader(adapter, before)
         #: Why the agent has to end before it is done.
-        self._end: tuple[OutcomeKind, str] | None = None
+        self._end: _Ending | None = None
         self._size = 0
         #: When the agent began to repeat a failing request.
         self._stuck_since: float | None = None
@@ -84,7 +88,9 @@ class AgentRun:
             deadline = asyncio.get_running_loop().time() + self._limits.seconds
             while not (report.done() or self._end):
                 await asyncio.wait([report], timeout=_CHECK_SECONDS)
-                self._end = self._end or self._exceeded(deadline, reading)
+                over = None if report.done() else self._unread(reading) or self._exceeded(deadline)
+                if over is not None and not self._end:
+                    self._end = over[0], f"{over[1]}; it was ended"
             if not report.done():
                 # The keeper ends the agent then.
                 ours.shutdown(socket.SHUT_WR)
@@ -96,6 +102,7 @@ class AgentRun:
         escaped = await asyncio.to_thread(keeper.kill_marked, self._mark.__eq__)
         # A process that could not be killed may keep the output open.
         await asyncio.wait(reading, timeout=_KEEPER_SECONDS)
+        self._end = self._end or self._unread(reading)
         for task in reading:
             task.cancel()
         with suppress(TimeoutError):
@@ -142,33 +149,30 @@ class AgentRun:
             for text in shown[-MAX_LINES:]:
                 self._transcript.show(text)
 
-    def _exceeded(
-        self, deadline: float, reading: "list[asyncio.Task[None]]"
-    ) -> tuple[OutcomeKind, str] | None:
+    def _unread(self, reading: "list[asyncio.Task[None]]") -> _Ending | None:
+        """Return why the output was not read completely, or None."""
+        faults = [task.exception() for task in reading if task.done() and not task.cancelled()]
+        if any(faults):
+            return OutcomeKind.FAILED, f"the output of the agent cannot be read: {faults!r}"
+        if self._size > (most := self._limits.output_bytes):
+            return OutcomeKind.FLOODED, f"the agent wrote more than {most:,} bytes"
+        return None
+
+    def _exceeded(self, deadline: float) -> _Ending | None:
         """Return the limit that the agent exceeds, or None."""
         limits, usage, now = self._limits, self._reader.usage, asyncio.get_running_loop().time()
-        kind, why = OutcomeKind.FAILED, ""
-        faults = [task.exception() for task in reading if task.done() and not task.cancelled()]
         retrying = self._reader.retrying
         self._stuck_since = (self._stuck_since or now) if retrying else None
-        if any(faults):  # The agent would wait forever until its output is read.
-            why = f"the output of the agent cannot be read: {faults!r}"
-        elif self._size > limits.output_bytes:
-            kind = OutcomeKind.FLOODED
-            why = f"the agent wrote more than {limits.output_bytes:,} bytes"
-        elif limits.tokens is not None and usage.tokens > limits.tokens:
-            kind = OutcomeKind.OVER_CAP
-            why = f"the agent used more than {limits.tokens:,} tokens"
-        elif limits.cost_micros is not None and usage.cost_micros > limits.cost_micros:
-            kind = OutcomeKind.OVER_CAP
-            why = f"the agent used more than ${limits.cost_micros / MICROS_PER_DOLLAR:.2f}"
-        elif now > deadline:
-            kind = OutcomeKind.TIMEOUT
-            why = f"the agent took more than {limits.seconds:g} seconds"
-        elif self._stuck_since and now > self._stuck_since + limits.patience_seconds:
-            kind = self._adapter.errors.classify(self._reader.errors)
-            why = str(retrying)
-        return (kind, f"{why}; it was ended") if why else None
+        if limits.tokens is not None and usage.tokens > limits.tokens:
+            return OutcomeKind.OVER_CAP, f"the agent used more than {limits.tokens:,} tokens"
+        if limits.cost_micros is not None and usage.cost_micros > limits.cost_micros:
+            dollars = limits.cost_micros / MICROS_PER_DOLLAR
+            return OutcomeKind.OVER_CAP, f"the agent used more than ${dollars:.2f}"
+        if now > deadline:
+            return OutcomeKind.TIMEOUT, f"the agent took more than {limits.seconds:g} seconds"
+        if self._stuck_since and now > self._stuck_since + limits.patience_seconds:
+            return self._adapter.errors.classify(self._reader.errors), str(retrying)
+        return None
 
     def _outcome(self, report: Mapping[str, Any], result_text: str | None) -> Outcome:
         reader = self._reader
@@ -183,7 +187,7 @@ class AgentRun:
             f"{reader.resets or ''} {reader.all_errors}",
         )
 
-    def _ending(self, report: Mapping[str, Any]) -> tuple[OutcomeKind, str]:
+    def _ending(self, report: Mapping[str, Any]) -> _Ending:
         last = " ".join(self._reader.errors.split())[-MAX_SHOWN_LENGTH:]
         if not report:
             return OutcomeKind.FAILED, f"the process that owns the agent was killed: {last}"
