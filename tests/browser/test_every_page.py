@@ -27,7 +27,6 @@ PAGES = {
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
-    "selected-reviews": "/decisions/selected",
     "plan": "/plans/{plan_id}",
     "step": "/plans/{plan_id}/steps/{step_id}",
     "outputs": "/outputs",
