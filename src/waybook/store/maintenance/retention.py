@@ -114,8 +114,8 @@ def create_partitions(connection: psycopg.Connection, now: datetime) -> None:
                 bounds = {"since": _midnight(week), "until": _midnight(week + _WEEK)}
                 owner.execute_ddl(SQL["make_partition"], name, **bounds)
                 # Citus refuses several statements that are sent together.
-                for query in ("enable_policies", "force_policies", "create_policy"):
-                    owner.execute_ddl(SQL[query], name)
+                for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
+                    owner.execute_ddl(query, name)
 
 
 def drop_partitions(connection: psycopg.Connection, before: datetime) -> int:
