@@ -165,6 +165,7 @@ class Outer(NamedTuple):
 def test_row_class_that_extends_another_has_columns_of_both_classes() -> None:
     query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
     assert column_names(Outer) == ("a", "b", "c")
+    assert query.make_row is not None
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)
 
 

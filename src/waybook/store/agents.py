@@ -53,9 +53,6 @@ class AgentRow(NamedTuple):
         return max(self.counted, self.usage.results) >= MAX_COUNTED
 
 
-_HELD_COLUMNS = "held_by session kind work_id work_name item_id number title since revision"
-
-
 class NameRow(NamedTuple):
     kind: str
     id: str
@@ -68,15 +65,9 @@ class NameRow(NamedTuple):
 SQL = load(
     "agents",
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
-    **dict.fromkeys(("held_steps", "held_jobs"), _HELD_COLUMNS),
     **dict.fromkeys(("names", "runs_named"), NameRow),
-    clients_of_agents="name session client",
-    agent_counts="started completed failed reviews entries",
     usage_by_agent=(Totals, "usage name session total clients"),
     usage_by_time=(Totals, "usage start place part"),
-    spans="actor session kind work_id item_id start ended_at ending",
-    agent_days="actor session day results",
-    results_without_usage="completed unreported counted",
 )
 
 

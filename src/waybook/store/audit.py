@@ -73,7 +73,6 @@ SQL = load(
     **dict.fromkeys(_ENTRY_QUERIES.split(), SealedEntry),
     subjects=Subject,
     orphans=Subject,
-    head="seq hash last",
 )
 
 

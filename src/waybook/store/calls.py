@@ -70,16 +70,11 @@ class WorkUsageRow(NamedTuple):
         return self.plan_id or self.run_id
 
 
-_CALL_RECORD_COLUMNS = "at tool actor channel session duration_ms code"
 SQL = load(
     "calls",
-    calls_by_tool="tool calls errors p50 p95 last_at",
-    last_errors=_CALL_RECORD_COLUMNS,
-    calls_of_step=_CALL_RECORD_COLUMNS,
     usage_totals=(Totals, "usage since until"),
     usage_by_model=(Totals, "usage model total"),
     usage_by_work=WorkUsageRow,
-    budgets="plans spent_micros limit_micros exceeded",
 )
 
 

@@ -46,7 +46,6 @@ class CommentRow(NamedTuple):
 SQL: Final = load(
     "comments",
     subject=Subject,
-    before_comment="open_count named people",
     thread=CommentRow,
     of_person=(CommentRow, "comment work_name step_order title"),
 )

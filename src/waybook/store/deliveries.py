@@ -36,9 +36,6 @@ class WorkCount(NamedTuple):
 SQL = load(
     "deliveries",
     claim=WebhookMessage,
-    latest="id event subject_id data status attempt at due_at settled_at answered error",
-    delivery_counts="waiting overdue given_up oldest_waiting_at last_delivered_at",
-    overdue_reviews="review_id plan_id reminder_id due_at",
     count_work=WorkCount,
 )
 

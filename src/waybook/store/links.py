@@ -44,7 +44,6 @@ SQL = load(
     "links",
     link_by_hash=AccessLink,
     link_by_hash_of_org=AccessLink,
-    snapshot_links="id seq created_by created_at expires_at",
 )
 
 

@@ -30,23 +30,7 @@ MAX_ENTRIES = 5_000
 _MAX_DECIDERS = 4
 
 
-SQL = load(
-    "overview",
-    work_waiting="kind id name since is_overdue summary step_order dag_slug dag_version stages",
-    work_in_trouble=(
-        "kind id name status revision updated_at fail_reason steps last_change failures goes_on "
-        "kinds"
-    ),
-    work_running=(
-        "kind id name status dag_slug dag_version updated_at statuses active_steps holders "
-        "steps_done stages"
-    ),
-    work_finished="kind id name canceled reason canceled_by created_at ended_at statuses",
-    work_totals="open awaiting finished since now has_work",
-    work_by_hour="hour done failed cost_micros",
-    activity_counts="steps plans jobs runs failures is_partial cost_micros",
-    decisions_since="user decision reviews",
-)
+SQL = load("overview")
 
 
 class LastLook(NamedTuple):

@@ -6,13 +6,8 @@ from typing import Final, NamedTuple
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Row, Statement, Value, load
 
-_TEXT_HIT_COLUMNS = "id name place body at plan_id step_id run_id job_id resource_id"
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")
-SQL = load(
-    "text_search",
-    **dict.fromkeys(KINDS, _TEXT_HIT_COLUMNS),
-    workflows="slug name at",
-)
+SQL = load("text_search")
 
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",

@@ -42,9 +42,6 @@ SQL = load(
     "work",
     **dict.fromkeys(("caps_of", "cap", "caps"), Cap),
     paused_caps=PausedCap,
-    count_open="open",
-    lock_reservation="plan_id run_id agent settled_at",
-    report="expires_at",
     workers=WorkerRow,
 )
 

@@ -68,7 +68,6 @@ class SessionUser(NamedTuple):
 
 
 _ORG_COLUMNS = (Org, "org created_at audit_seq audit_hash")
-_MEMBER_COLUMNS = "org_id now user_id name scopes is_disabled"
 SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
@@ -83,8 +82,6 @@ SQL = load(
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
     orgs=OrgListItem,
-    member=_MEMBER_COLUMNS,
-    member_of_org=_MEMBER_COLUMNS,
 )
 
 

@@ -22,7 +22,7 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, DiskFull, StaleCredential, Unavailable
-from waybook.store.driver.queries import Query, Statement, load, raw_statement
+from waybook.store.driver.queries import Query, Statement, load, named_row, raw_statement
 
 log = logging.getLogger(__name__)
 
@@ -309,7 +309,9 @@ class DbConnection:
 
     def _rows(self, result: PGresult, statement: Statement | str) -> list[tuple[Any, ...]]:
         self._transformer.set_pgresult(result)
-        make_row = tuple if isinstance(statement, str) else statement.form.make_row
+        make_row = None if isinstance(statement, str) else statement.form.make_row
+        if make_row is None:
+            make_row = named_row(tuple([result.fname(n) for n in range(result.nfields)]))
         return self._transformer.load_rows(0, result.ntuples, make_row)
 
     async def _cancel(self) -> None:

@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import chain, count
@@ -93,7 +93,7 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: A row of a query, with a field for each column that `load` names.
+#: A row of a query, with a field for each column.
 Row: TypeAlias = Any
 
 #: A named tuple with one field per column. Its first field may be another named tuple, with the
@@ -113,9 +113,17 @@ def _nested_row(row: _RowClass) -> _RowClass | None:
     return first if isinstance(first, type) and hasattr(first, "_fields") else None
 
 
-def _row_maker(row: _RowClass | None) -> _RowMaker:
-    make: _RowMaker = getattr(row, "_make", tuple)
-    nested = row and _nested_row(row)
+@lru_cache(maxsize=1024)
+def named_row(columns: tuple[bytes | None, ...]) -> _RowMaker:
+    """Return a function that makes rows whose fields are named like the columns of a result."""
+    names = [(column or b"").decode() for column in columns]
+    row: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc] # noqa: PYI024
+    return partial(tuple.__new__, row)
+
+
+def _row_maker(row: Any) -> _RowMaker:  # noqa: ANN401 - a class of named tuples
+    make: _RowMaker = row._make
+    nested = _nested_row(row)
     if not nested:
         return make
     make_nested, width = _row_maker(nested), len(column_names(nested))
@@ -125,7 +133,8 @@ def _row_maker(row: _RowClass | None) -> _RowMaker:
 class _PreparedForm(NamedTuple):
     name: bytes | None
     text: bytes
-    make_row: _RowMaker = tuple
+    #: Without it, the fields of rows are named like the columns of the result.
+    make_row: _RowMaker | None = None
     takes_org: bool = False
     merges: "Query | None" = None
     rows: int = 0
@@ -152,7 +161,7 @@ class Query:
     """
 
     text: str
-    make_row: _RowMaker
+    make_row: _RowMaker | None
     takes_org: bool
     #: Names of the placeholders in the order of their first use. The placeholder for the org is
     #: left out.
@@ -176,7 +185,7 @@ class Query:
 
     def _parse(self) -> None:
         self.text = expand_parts(self._source)
-        self.make_row = _row_maker(self.row)
+        self.make_row = _row_maker(self.row) if self.row else None
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
@@ -237,14 +246,15 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-_RowSpec: TypeAlias = _RowClass | str | tuple[_RowClass, str]
+_RowSpec: TypeAlias = _RowClass | tuple[_RowClass, str]
 
 
 def load(name: str, **rows: _RowSpec) -> Mapping[str, Query]:
     """Return the queries in `store/NAME.sql`, by name.
 
-    `rows` maps query names to row classes or to column names. In a tuple of a class and names, the
-    first name is a field that holds an instance of the class, made from the first columns.
+    `rows` maps query names to row classes; rows of other queries have a field for each column of
+    the result. In a tuple of a class and names, the first name is a field that holds an instance
+    of the class, made from the first columns.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
@@ -256,7 +266,7 @@ def load(name: str, **rows: _RowSpec) -> Mapping[str, Query]:
 def _class_of(query: str, row: _RowSpec) -> _RowClass:
     if isinstance(row, type):
         return row
-    nested, names = (str, row) if isinstance(row, str) else row
+    nested, names = row
     made: _RowClass = namedtuple(query, names.split())  # type: ignore[misc] # noqa: PYI024 - no constant
     made.__annotations__ = {names.split()[0]: nested}
     return made

@@ -47,7 +47,6 @@ SQL = load(
     "maintenance/anchors",
     ends=Anchor,
     entries_at=Anchor,
-    stones="subject_id erasure entries seal_before seal_after",
 )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import namedtuple_row
 
 from waybook.errors import Busy, Misconfigured
 from waybook.store.driver.queries import Query, Row, first_column, load
@@ -22,7 +23,7 @@ from waybook.store.maintenance.archive import (
 )
 from waybook.store.maintenance.migrate import applied_migrations, owner_connection, pending_in
 
-SQL = load("maintenance/backup", tables="name columns has_extension_type estimated_rows")
+SQL = load("maintenance/backup")
 
 _REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits, each with the reason why another database does not need its rows.
@@ -124,7 +125,8 @@ class _Backup:
 
 def org_tables(connection: psycopg.Connection) -> list[Row]:
     """Return every table with an `org_id` column. A table comes after the tables it references."""
-    return [*map(SQL["tables"].make_row, connection.execute(SQL["tables"].text.encode()))]
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        return cursor.execute(SQL["tables"].text.encode()).fetchall()
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:

@@ -15,7 +15,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.columns import TABLES
 from waybook.store.driver.queries import AsJson, Statement, load
 
-SQL = load("maintenance/import_rows", is_taken="is_taken now")
+SQL = load("maintenance/import_rows")
 
 _MAX_ROWS = 500
 _RESULT_COLUMNS = [column.name for column in TABLES["step_result"].columns if column.is_audited]

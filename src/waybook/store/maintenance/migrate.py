@@ -26,7 +26,7 @@ from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, first_value, load
 from waybook.store.maintenance import citus
 
-SQL = load("maintenance/migrate", server="version role superuser bypasses_rls now size")
+SQL = load("maintenance/migrate")
 
 _MAX_LOCK_ATTEMPTS = 30
 _LOCK_PAUSE_SECONDS = 2.0

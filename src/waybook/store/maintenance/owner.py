@@ -14,6 +14,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import namedtuple_row
 
 from waybook.errors import Busy, Misconfigured, Refused
 from waybook.json_values import rfc3339
@@ -35,8 +36,11 @@ class OwnerTransaction:
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         statement = self._statement(query, table, column)
-        cursor = self._connection.execute(statement, self._named(query, values))
-        return [query.make_row(row) for row in cursor] if cursor.description else []
+        cursor = self._connection.cursor(row_factory=namedtuple_row)
+        cursor.execute(statement, self._named(query, values))
+        if not cursor.description:
+            return []
+        return [query.make_row(row) if query.make_row else row for row in cursor]
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run an UPDATE or DELETE that returns `org_id`, and return the number of affected rows.
@@ -169,7 +173,7 @@ class OwnerRole(NamedTuple):
         return self.superuser or self.bypasses
 
 
-SQL = load("maintenance/owner", returned="erasure subject subject_id")
+SQL = load("maintenance/owner")
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:

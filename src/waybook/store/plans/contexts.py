@@ -40,19 +40,11 @@ class StoredArtifact(NamedTuple):
         return read_prefix(self.content_type, self.length, self.text)
 
 
-_TEXT_SLICE_COLUMNS = "length text"
 SQL = load(
     "plans/contexts",
-    about_step="plan_id question has_research",
-    result_prefixes="step_id confidence kind length text",
-    instruction_prefixes="step_id length text",
-    feedback="id decision decided_by decided_at length feedback total",
-    failures="seq at actor length reason total",
     comments=(CommentRow, "comment total"),
     newest_artifacts=StoredArtifact,
     artifacts_by_id=StoredArtifact,
-    plan_text_slice=_TEXT_SLICE_COLUMNS,
-    step_text_slice=_TEXT_SLICE_COLUMNS,
 )
 
 

@@ -58,17 +58,10 @@ SQL = load(
     "plans/details",
     history=HistoryEntry,
     research=Research,
-    result="summary confidence report formatting_notes",
     reviews_of=Review,
-    sources_of="artifact_id title url quote",
     outputs=Output,
     output=(Output, "output plan_id content"),
     latest_outputs=(Output, "output plan_id plan_name"),
-    finished_plans="seconds cost_micros steps is_own is_same",
-    previous_reviews=(
-        "review_id feedback decision decided_by decided_at result_summary result_length"
-    ),
-    review_artifacts="review_id id kind title total",
 )
 
 

@@ -117,12 +117,7 @@ SQL = load(
     open_reviews=ReviewRecord,
     decided_reviews=ReviewRecord,
     one_review=ReviewRecord,
-    review_outcome=(
-        "id plan_id step_id summary questions requested_at requested_as decision feedback "
-        "decided_by decided_at plan_ended_at"
-    ),
     waiting=PendingCounts,
-    count_plans="state plans is_minimum",
 )
 
 

@@ -73,21 +73,10 @@ class PlanRequest(NamedTuple):
     review: bool = True
 
 
-_RESULT_COLUMNS = "step_id result confidence octets"
 SQL = load(
     "plans/load",
-    load_plan=(
-        "id name status revision stall_seconds resumed_at fail_reason audit_seq audit_hash now "
-        "usage budget created_by created_at updated_at copied_from copied_seq sequential canceled"
-    ),
-    lock_if_unchanged="locked now",
-    load_call="is_known_session answer conditions",
     load_review=Review,
     brief=PlanBrief,
-    results_within=_RESULT_COLUMNS,
-    results_of=_RESULT_COLUMNS,
-    results_cut="step_id beginning",
-    left_behind="id kind title",
     stored_rows=StoredRow,
     count_stalls=StallCountRow,
 )

@@ -18,7 +18,6 @@ from waybook.plan.model import Plan, PlanStatus, Step, StepId, StepStatus, StepT
 from waybook.store.audit import ChainHead
 from waybook.store.columns import TABLES
 from waybook.store.driver.queries import Statement, load
-from waybook.store.plans.load import SQL as LOAD
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
 
 
@@ -182,7 +181,7 @@ def plan_statement(wanted: PlanRequest) -> Statement:
 def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | None:
     if not rows:
         return None
-    *columns, is_known_session, conditions, step_rows, text = rows[0]
+    *_, is_known_session, conditions, step_rows, text = rows[0]
     if not step_rows:
         return None
     step_rows.sort(key=_STEP_ORDER)
@@ -191,4 +190,4 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
     if text is not None and text[0] in [step.id for step in steps]:
         texts[StepId(text[0])] = read_text(text[1:])
     session = wanted.holder.session if is_known_session else None
-    return build_plan(LOAD["load_plan"].make_row(columns), steps, texts, conditions, session)
+    return build_plan(rows[0], steps, texts, conditions, session)

@@ -31,11 +31,7 @@ from waybook.store.driver.queries import (
     scalar,
 )
 
-SQL = load(
-    "plans/writer",
-    update_plan_if_unchanged="updated now",
-    lock_execution="id skill status session audit_seq audit_hash started_at",
-)
+SQL = load("plans/writer")
 
 #: The new statuses in the most frequent write: a call completes one step and claims the next one.
 _PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)

@@ -38,11 +38,8 @@ SQL = load(
     "research/artifacts",
     stored_standalone_rows=StoredRow,
     artifact=ArtifactRow,
-    source="id url title quote created_at created_by retrieved_at citations",
     nearest_vectors=RankedPassage,
     nearest_vectors_in_plan=RankedPassage,
-    without_vectors="subject_id part title body",
-    without_passages="id plan_id kind title tags content created_at",
 )
 
 

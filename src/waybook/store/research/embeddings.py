@@ -54,11 +54,7 @@ class Snapshot(NamedTuple):
     erasures: int = 0
 
 
-SQL = load(
-    "research/embeddings",
-    without_embeddings="subject_id part title body",
-    quarantined_passages="passages since",
-)
+SQL = load("research/embeddings")
 
 
 _AnyRows: TypeAlias = Sequence[Sequence[Any]]

@@ -24,14 +24,8 @@ from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
 SQL = load(
     "research/search",
-    search_capabilities="has_pgvector indexed",
     full_text=RankedPassage,
     full_text_in_plan=RankedPassage,
-    hits=(
-        "subject id plan_id kind body created_at step_id created_by url title tags version "
-        "superseded sources source_count matching_sources hits"
-    ),
-    sources_of="artifact_id id url title quote retrieved_at",
 )
 
 MAX_RANKED = 50

@@ -51,34 +51,15 @@ class ReadableRow(NamedTuple):
     job_id: str
 
 
-#: `stages` has for each started stage: slug, whether it is completed, whether it has feedback,
-#: number of closed steps, number of failed steps, models.
-_RUN_SUMMARY_COLUMNS = (
-    "id name dag_slug dag_version created_at created_by updated_at completed_at canceled_at now "
-    "lists stages cost_micros documents_available awaiting_since"
-)
 SQL = load(
     "runs/load",
-    load_run=(
-        "id name dag_slug dag_version completed_at audit_seq audit_hash now usage updated_at "
-        "canceled_at canceled_by cancel_reason copied_from copied_seq lists"
-    ),
     load_stages=StageRun,
     load_steps=StepRun,
     run_brief=RunBriefRow,
-    count_runs="state runs is_minimum",
-    runs_by_activity=_RUN_SUMMARY_COLUMNS,
-    runs_by_start=_RUN_SUMMARY_COLUMNS,
-    runs_with_text=_RUN_SUMMARY_COLUMNS,
-    awaiting_runs=_RUN_SUMMARY_COLUMNS,
-    run_recent_events="seq at event actor channel session action subject",
-    failed_stages_of_runs="run_id run_name at failure",
     run_rows=StoredRow,
     definition=DefinitionRow,
     definitions=DefinitionRow,
     definitions_named=DefinitionRow,
-    versions="version created_at created_by",
-    workflow_runs="id name created_at completed_at canceled_at cost_micros has_failed",
 )
 MAX_NEWEST_RUNS = 1_000
 _LOAD_RUN = SQL["load_run"]

@@ -17,15 +17,8 @@ _JOB_COLUMNS = (
 SQL = load(
     "runs/work",
     run_jobs=(Totals, _JOB_COLUMNS),
-    job_events="seq at event actor session action attempt error",
-    job_counts="stage step_key model status jobs job_id",
-    stage_figures="stage model seconds cost_micros",
-    job_times="id stage step_key model status started_at completed_at total",
     document_versions=ReadableRow,
     step_documents=ReadableRow,
-    document_text="markdown length",
-    stage_documents="run_id resource_id document_key step_key model lineage beginning total",
-    finished_runs="seconds cost_micros jobs",
 )
 
 

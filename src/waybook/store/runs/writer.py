@@ -20,12 +20,7 @@ from waybook.store.columns import TABLES
 from waybook.store.comments import comment_statements
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, fill, load, new_row
 
-SQL = load(
-    "runs/writer",
-    update_unchanged_run="updated now",
-    advance_unchanged_run="updated now",
-    advance_run_with_job="updated now",
-)
+SQL = load("runs/writer")
 
 _RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
 MAX_ROWS = 1_000
