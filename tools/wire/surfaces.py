@@ -168,9 +168,9 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
         "instructions": "Look again.",
         "rationale": "So",
     }
-    current = server.request("GET", plan, **_browser()).body
+    current = server.request("GET", f"{plan}/edit", **_browser()).body
     revision = re.search(r'name="revision" value="(\d+)"', current)
-    added |= {"revision": revision[1] if revision else "1", "after": "5"}
+    added |= {"action": "add_steps", "revision": revision[1] if revision else "1", "after": "5"}
     for name, path, fields in (
         ("unknown decision", "/decisions", {**review, "decision": "maybe"}),
         ("wait", "/decisions", {**review, "decision": "wait"}),
@@ -181,12 +181,12 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
         ("no feedback", "/feedback", stage),
         ("feedback", "/feedback", {**stage, "feedback": "Go on."}),
         ("feedback again", "/feedback", {**stage, "feedback": "Go on."}),
-        ("old revision", plan, {**added, "revision": "999"}),
-        ("add steps", plan, added),
+        ("old revision", f"{plan}/edit", {**added, "revision": "999"}),
+        ("add steps", f"{plan}/edit", added),
         ("no such action", step, {"action": "explode", "revision": "1"}),
-        ("preview", step, {"action": "retry_step", "revision": "1", "preview": ""}),
-        ("retry", f"/runs/{ids['run']}/retry", {"stage": "gather", "key": "k" * 32}),
-        ("regenerate", f"/runs/{ids['run']}/regenerate", {"document": UNKNOWN_ID, "key": "k" * 33}),
+        ("retry step", step, {"action": "retry_step", "revision": "1"}),
+        ("retry", "/rescue", {"work": f"run:{ids['run']}:gather", "key": "k" * 32}),
+        ("regenerate", "/rescue", {"work": f"document:{UNKNOWN_ID}:", "key": "k" * 33}),
         ("add user", "/tokens", {"act": "add_user", "name": "pat", "scope": "plan:read"}),
     ):
         reply = server.form(path, fields, accept="text/html")
