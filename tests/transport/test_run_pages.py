@@ -66,7 +66,7 @@ async def test_run_list_filtered_by_state_contains_only_runs_in_the_state(
         runs, _ = await list_runs(call, RunFilter(state=state, order=ListOrder.CREATION))
         assert [item.id for item in runs] == [r.id for r in every if r.shown == state]
     for address in ("/runs?state=<script>x", "/calls?window=<script>x"):
-        refused = await browser.get(address)
+        refused = await browser.get(address, headers={"accept": "text/html"})
         assert (refused.status_code, "<script>x" in refused.text) == (400, False)
     tabs = "Open 3 All 3 Running 1 Needs you 1 Failed 1"
     shown = (await browser.get("/runs")).text
