@@ -58,12 +58,6 @@ class Subject(NamedTuple):
     id: str
 
 
-class StoredRow(NamedTuple):
-    entity: str
-    id: str
-    values: Row
-
-
 _ENTRY_QUERIES = (
     "entries tail entry chain page page_of page_of_agent page_of_actor page_of_rare_event "
     "page_of_other_channel agent_entries"

@@ -33,11 +33,7 @@ class WorkCount(NamedTuple):
     draining: int = 0
 
 
-SQL = load(
-    "deliveries",
-    claim=WebhookMessage,
-    count_work=WorkCount,
-)
+SQL = load("deliveries", claim=WebhookMessage, count_work=WorkCount)
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:

@@ -40,11 +40,7 @@ class AccessLink(NamedTuple):
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
-SQL = load(
-    "links",
-    link_by_hash=AccessLink,
-    link_by_hash_of_org=AccessLink,
-)
+SQL = load("links", link_by_hash=AccessLink, link_by_hash_of_org=AccessLink)
 
 
 def by_link_statements(*, is_org_known: bool) -> list[Statement]:

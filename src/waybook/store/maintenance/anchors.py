@@ -43,11 +43,7 @@ class AnchorTotals(NamedTuple):
     sha256: str
 
 
-SQL = load(
-    "maintenance/anchors",
-    ends=Anchor,
-    entries_at=Anchor,
-)
+SQL = load("maintenance/anchors", ends=Anchor, entries_at=Anchor)
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:

@@ -28,7 +28,7 @@ from waybook.plan.model import (
     StoredSource,
 )
 from waybook.store import calls
-from waybook.store.audit import ChainHead, StoredRow
+from waybook.store.audit import ChainHead
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.columns import TABLES
 from waybook.store.driver.connection import Results
@@ -73,13 +73,7 @@ class PlanRequest(NamedTuple):
     review: bool = True
 
 
-SQL = load(
-    "plans/load",
-    load_review=Review,
-    brief=PlanBrief,
-    stored_rows=StoredRow,
-    count_stalls=StallCountRow,
-)
+SQL = load("plans/load", load_review=Review, brief=PlanBrief, count_stalls=StallCountRow)
 
 _READ_STEPS = TABLES["plan_step"].reader(
     Step,

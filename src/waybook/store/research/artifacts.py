@@ -11,7 +11,6 @@ from waybook.plan.research import ExistingResearch, ResearchSource
 from waybook.research.embedding import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
-from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Row, Rows, Statement, first_column, load
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import encode_vector
@@ -36,7 +35,6 @@ class ArtifactRow(NamedTuple):
 
 SQL = load(
     "research/artifacts",
-    stored_standalone_rows=StoredRow,
     artifact=ArtifactRow,
     nearest_vectors=RankedPassage,
     nearest_vectors_in_plan=RankedPassage,

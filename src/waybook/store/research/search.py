@@ -22,11 +22,7 @@ from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR
 from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
-SQL = load(
-    "research/search",
-    full_text=RankedPassage,
-    full_text_in_plan=RankedPassage,
-)
+SQL = load("research/search", full_text=RankedPassage, full_text_in_plan=RankedPassage)
 
 MAX_RANKED = 50
 #: Maximum number of sources that are named for a hit.

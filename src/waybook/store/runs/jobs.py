@@ -9,11 +9,8 @@ from waybook.dag.model import JobStatus, JobType
 from waybook.run.copy import OriginalDocument
 from waybook.run.made_from import DocumentVersion
 from waybook.run.model import Job
-from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, Value, load
-from waybook.store.runs.load import (
-    ReadableRow,
-)
+from waybook.store.runs.load import ReadableRow
 
 SQL = load(
     "runs/jobs",
@@ -27,7 +24,6 @@ SQL = load(
     finished_jobs=Job,
     original_documents=OriginalDocument,
     readable=ReadableRow,
-    run_texts=StoredRow,
 )
 
 

@@ -9,7 +9,7 @@ from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.units import Origins
 from waybook.json_values import Json
 from waybook.run.model import Run, RunList, StageRun, StepRun
-from waybook.store.audit import ChainHead, StoredRow
+from waybook.store.audit import ChainHead
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
 
@@ -56,7 +56,6 @@ SQL = load(
     load_stages=StageRun,
     load_steps=StepRun,
     run_brief=RunBriefRow,
-    run_rows=StoredRow,
     definition=DefinitionRow,
     definitions=DefinitionRow,
     definitions_named=DefinitionRow,
