@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import orjson
@@ -209,65 +210,9 @@ def entry_view(entry: SealedEntry) -> Body:
     )
 
 
-_EVENT_LABELS = {
-    "step_started": "started a step",
-    "step_completed": "completed a step",
-    "step_failed": "marked a step as failed",
-    "plan_modified": "changed the plan",
-    "session_resumed": "resumed in a new session",
-    "skill_started": "started a skill",
-    "skill_completed": "completed a skill",
-}
-_RUN_EVENT_LABELS = {
-    "step_started": "claimed a job",
-    "step_completed": "completed a job",
-    "step_failed": "failed a job",
-    "plan_modified": "changed the run",
-}
-_ACTION_LABELS = {
-    "created": "created the plan",
-    "stall_detected": "detected a stall",
-    "resumed": "resumed the plan",
-    "review_requested": "requested a review",
-    "decision": "decided a review",
-    "add_steps": "added steps",
-    "remove_step": "removed a step",
-    "reorder_steps": "reordered the steps",
-    "update_step_instructions": "edited a step's instructions",
-    "fail_step": "marked a step as failed",
-    "retry_step": "reset a step for retry",
-    "set_conditions": "changed the conditions of a step",
-    "set_title": "changed the title of a step",
-    "set_dependencies": "changed the dependencies of a step",
-    "set_budget": "changed the budget",
-    "cancel_plan": "canceled the plan",
-    "taken_over": "took over a step",
-    "research_stored": "stored research",
-    "commented": "commented",
-    "comments_resolved": "resolved comments",
-    "imported": "imported a JSON export",
-    "run_started": "started the run",
-    "stage_started": "started a stage",
-    "stage_feedback": "gave feedback on a stage",
-    "retry_failed": "retried failed jobs",
-    "cancel_run": "canceled the run",
-    "regenerate": "requested document regeneration",
-    "rendered": "rendered documents",
-    "late_result": "submitted a late result",
-    "org_recorded": "started the org audit",
-    "org_changed": "changed the org",
-    "cap_set": "set a cap",
-    "cap_raised": "raised a cap",
-    "cap_ended": "ended work at a cap",
-    "give_back": "gave work back",
-    "user_added": "added a user",
-    "user_scopes_changed": "changed user permissions",
-    "user_disabled": "disabled a user",
-    "user_enabled": "enabled a user",
-    "user_erased": "erased a user",
-    "token_added": "created a token",
-    "token_revoked": "revoked a token",
-}
+_LABELS: dict[str, dict[str, str]] = orjson.loads(
+    Path(__file__).with_name("event_labels.json").read_bytes()
+)
 
 
 def event_label(event: str, action: str | None, subject: str = "plan") -> str:
@@ -278,8 +223,9 @@ def event_label(event: str, action: str | None, subject: str = "plan") -> str:
     >>> event_label("step_started", None, "run")
     'claimed a job'
     """
-    words = {**_EVENT_LABELS, **_RUN_EVENT_LABELS} if subject == RUN else _EVENT_LABELS
-    return _ACTION_LABELS.get(action or "", words.get(event, event.replace("_", " ")))
+    own = _LABELS["events_of_runs"] if subject == RUN else {}
+    label = _LABELS["actions"].get(action or "") or own.get(event) or _LABELS["events"].get(event)
+    return label or event.replace("_", " ")
 
 
 RUN = "run"
