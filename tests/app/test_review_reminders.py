@@ -35,7 +35,7 @@ async def test_reminder_with_deadline_is_sent_once_for_an_overdue_review(
     data = payload["data"]
     assert payload["type"] == "plan.review_overdue"
     assert data["dueAt"] == due_at.isoformat()
-    assert data["by"] == {"user": "waybook", "channel": "sweep", "agent": ""}
+    assert data["by"] == {"user": "waybook", "channel": "sweep"}
     assert data["review"]["reviewId"] == review["reviewId"]
     assert data["reviewUrl"].endswith(f"/plans/{review['planId']}#review")
 
