@@ -32,10 +32,12 @@ from waybook.transport.mcp.tools import published_tools
 TOKEN = "t" * 43
 
 
-def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
+def full_app(
+    agent: AgentClient, hosts: AllowedHosts | None = None, profile: str = "all"
+) -> ASGIApp:
     mcp, rest, pages = (gateway_of(agent, channel) for channel in FACES)
     return build_app(
-        build_server(published_tools(), mcp, profile="all"),
+        build_server(published_tools(), mcp, profile=profile),
         hosts=hosts or AllowedHosts(),
         ready=mcp.is_ready,
         metrics=partial(collect_metrics, agent.dispatcher),
@@ -71,9 +73,9 @@ async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @asynccontextmanager
-async def free_port(agent: AgentClient) -> AsyncIterator[str]:
+async def free_port(agent: AgentClient, profile: str = "all") -> AsyncIterator[str]:
     async with serve_in_background(
-        full_app(agent), listen("127.0.0.1", 0), agent.dispatcher.bus.close
+        full_app(agent, profile=profile), listen("127.0.0.1", 0), agent.dispatcher.bus.close
     ) as where:
         yield where
 

@@ -18,5 +18,6 @@ def world(alone: OrgEnv) -> OrgEnv:
 
 @pytest.fixture
 async def place(agent: AgentClient, tmp_path: Path) -> AsyncIterator[Place]:
-    async with free_port(agent) as address:
+    """Yield a place with a server that lists only the tools for agents, as servers do."""
+    async with free_port(agent, "auto") as address:
         yield Place(address, tmp_path)

@@ -32,6 +32,7 @@ from waybook.transport.mcp.tools import (
     RunTools,
     ToolResult,
     tools_in_profile,
+    tools_of_workers,
     unknown_tool,
 )
 
@@ -107,6 +108,7 @@ def build_server(
     """
     offered = tools_in_profile(tools, profile)
     schemas = {tool.name: tool.input_schema for tool in offered}
+    unlisted = tools_of_workers(tools)
     is_auto, runs = profile == "auto", "get_next_job" in schemas
     always_listed = {t.name for t in tools_in_profile(tools, "research")} if is_auto else {*schemas}
     run_tools = RunTools(gateway, persistent=is_persistent)
@@ -124,7 +126,7 @@ def build_server(
         return wire.ListToolsResult(tools=[tool for tool in offered if tool.name not in hidden])
 
     async def call_tool(context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        if params.name not in schemas:
+        if params.name not in schemas and params.name not in unlisted:
             raise invalid_params(unknown_tool(tools, params.name, profile))
         result = await elicitation.call(context, params)
         if conversations is not None:

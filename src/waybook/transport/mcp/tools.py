@@ -68,6 +68,15 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
     return [tool.listed for tool in tools.values() if tool.is_in(profile)]
 
 
+def tools_of_workers(tools: Mapping[str, PublishedTool]) -> frozenset[str]:
+    """Return the tools that programs call which start agents.
+
+    Every server accepts these calls; no model has to see them, so only the profile `work` lists
+    them.
+    """
+    return frozenset(name for name, tool in tools.items() if tool.profiles == {"work"})
+
+
 def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
     if name not in tools:
         return f"Unknown tool: {name}"
