@@ -189,6 +189,9 @@ harness.plugins = $(HARNESS_PYTHON) plugin_clients.real_clients
 ## start the real coding agents as `waybook work` does, with a scripted model; ten minutes
 harness.work-agents = $(HARNESS_PYTHON) work_agents.real_agents $(ONLY)
 
+## let the real coding agents do one plan together, with scripted models; two minutes
+harness.work-fleet = $(HARNESS_PYTHON) work_agents.real_fleet $(ONLY)
+
 ## let eight workers do 40 steps while agents, workers, servers and database fail; 30 minutes
 harness.work-faults = $(HARNESS_PYTHON) work_agents.chaos $(if $(SEED),--seed $(SEED))
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tools.clients.catalog import select
@@ -94,6 +94,28 @@ class Model(ThreadingHTTPServer):
         self.ended = threading.Event()
         self.bodies: list[str] = []
 
+    def reply(self, conversation: Any, body: str) -> Reply:  # noqa: ANN401 - as in FORMATS
+        tools = {tool.name: tool for tool in conversation.tools}
+        called = {result.tool for result in conversation.results}
+        ping = next((tool for name, tool in tools.items() if name.endswith("ping")), None)
+        if self.wants_tool and not any(name.endswith("ping") for name in called):
+            if ping is not None:
+                return ToolCall(ping, {})
+            if search := tools.get("ToolSearch"):
+                return ToolCall(search, {"query": "select:mcp__waybook__ping", "max_results": 1})
+        if "BEGIN RESULT" not in body:
+            return FinalText("There are three rivers.")
+        if structured := tools.get("StructuredOutput"):
+            if "StructuredOutput" not in called:
+                return ToolCall(structured, {"rivers": 3})
+            return FinalText("Done.")
+        begin = "BEGIN RESULT " + body.rpartition("BEGIN RESULT ")[2][:16]
+        end = begin.replace("BEGIN", "END")
+        return FinalText(f'Three rivers.\n{begin}\n{{"rivers": 3}}\n{end}')
+
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
 
 class _Answers(Handler):
     server: Model  # type: ignore[assignment]
@@ -113,35 +135,16 @@ class _Answers(Handler):
             api = {"/messages": "anthropic", "/chat/completions": "openai", "/responses": "openai"}
             status, content = ERRORS[self.server.error][api.get(suffix, "gemini")]
             return self._send(status, {"type": "error", "error": content})
-        reply = self._reply(FORMATS[suffix].read(body), self.server.bodies[-1])
+        reply = self.server.reply(FORMATS[suffix].read(body), self.server.bodies[-1])
         call_id = f"call_{len(self.server.bodies)}"
         if body.get("stream") or suffix == ":streamGenerateContent":
             return self._stream(FORMATS[suffix].stream(reply, body, call_id))
         return self._send(200, FORMATS[suffix].write(reply, body, call_id))
 
-    def _reply(self, conversation: Any, body: str) -> Reply:  # noqa: ANN401 - as in FORMATS
-        tools = {tool.name: tool for tool in conversation.tools}
-        called = {result.tool for result in conversation.results}
-        ping = next((tool for name, tool in tools.items() if name.endswith("ping")), None)
-        if self.server.wants_tool and not any(name.endswith("ping") for name in called):
-            if ping is not None:
-                return ToolCall(ping, {})
-            if search := tools.get("ToolSearch"):
-                return ToolCall(search, {"query": "select:mcp__waybook__ping", "max_results": 1})
-        if "BEGIN RESULT" not in body:
-            return FinalText("There are three rivers.")
-        if structured := tools.get("StructuredOutput"):
-            if "StructuredOutput" not in called:
-                return ToolCall(structured, {"rivers": 3})
-            return FinalText("Done.")
-        begin = "BEGIN RESULT " + body.rpartition("BEGIN RESULT ")[2][:16]
-        end = begin.replace("BEGIN", "END")
-        return FinalText(f'Three rivers.\n{begin}\n{{"rivers": 3}}\n{end}')
-
 
 @contextmanager
-def serve_model() -> Iterator[Model]:
-    with Model() as model:
+def serve(model: AnyModel) -> Iterator[AnyModel]:
+    with model:
         thread = threading.Thread(target=model.serve_forever, daemon=True)
         thread.start()
         try:
@@ -279,7 +282,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", default=list(PROGRAMS))
     parser.add_argument("--record", type=Path, help="folder for the output of the agents")
     options = parser.parse_args(arguments)
-    with serve_model() as model, tempfile.TemporaryDirectory(prefix="waybook-real-") as place:
+    with serve(Model()) as model, tempfile.TemporaryDirectory(prefix="waybook-real-") as place:
         folder = Path(place, "work")
         folder.mkdir()
         set_up(Path(place, "home"), f"http://127.0.0.1:{model.server_address[1]}/x")
