@@ -19,7 +19,7 @@ from uuid import UUID
 import orjson
 
 from waybook.core.ids import IdSource, is_id
-from waybook.json_values import Json, rfc3339
+from waybook.json_values import rfc3339
 from waybook.store.columns import FRAGMENTS, JSON_COLUMNS, Table
 
 _UUID_LENGTH = 36
@@ -342,13 +342,7 @@ _ENCODERS = _Writers(
 )
 
 
-def scalar(value: Json) -> Value:
-    if isinstance(value, list | dict):
-        raise TypeError("a scalar column was given a list or an object")
-    return value
-
-
-def new_row(table: Table, values: Mapping[str, Json], **extra_values: Value) -> tuple[Value, ...]:
+def new_row(table: Table, values: Mapping[str, Any], **extra_values: Value) -> tuple[Value, ...]:
     """Return the values of a new row in the order of the columns. Missing values are null."""
     return tuple(
         [
@@ -356,16 +350,16 @@ def new_row(table: Table, values: Mapping[str, Json], **extra_values: Value) -> 
             if name in extra_values
             else AsJson(values.get(name))
             if kind == "json"
-            else scalar(values.get(name))
+            else values.get(name)
             for name, kind, _ in table.inserted
         ]
     )
 
 
-def fill(query: Query, values: Mapping[str, Json], **extra_values: Value) -> Statement:
+def fill(query: Query, values: Mapping[str, Any], **extra_values: Value) -> Statement:
     """Return the query as a statement with these values. Missing values are null."""
     row_values = {
-        place: AsJson(values.get(place)) if place in JSON_COLUMNS else scalar(values.get(place))
+        place: AsJson(values.get(place)) if place in JSON_COLUMNS else values.get(place)
         for place in query.places
         if place not in extra_values
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from operator import attrgetter
+from typing import Any
 
 from waybook.core.changes import Entity, Entry
 from waybook.core.decision_context import Holder
@@ -28,7 +29,6 @@ from waybook.store.driver.queries import (
     fill,
     load,
     new_row,
-    scalar,
 )
 
 SQL = load("plans/writer")
@@ -242,14 +242,14 @@ def _plan(
     if not sealed:
         return []
     changes = patches.updates[Entity.PLAN]
-    values = changes[0].values if changes else {}
+    values: dict[str, Any] = changes[0].values if changes else {}
     update = SQL["update_plan_if_unchanged"] if is_cached else SQL["update_plan"]
     changed = update(
         id=plan.id,
         status=plan.status,
         revision=plan.revision,
         resumed_at=plan.resumed_at,
-        completed_at=scalar(values.get("completed_at")),
+        completed_at=values.get("completed_at"),
         fail_reason=plan.fail_reason,
         canceled=plan.canceled,
         usage=AsJson(values.get("usage")),
