@@ -89,6 +89,25 @@ async def test_agent_without_changes_fails_after_a_second_try(
     assert place.leftovers() == []
 
 
+async def test_step_given_back_three_times_is_retried_after_a_failure(
+    place: Place, agent: AgentClient
+) -> None:
+    plan = await agent.plan([make_step("Write.")])
+    for _ in range(3):
+        taken = await agent.take(plan)
+        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        await agent.call("give_back", **held, reason="usage limit")
+    failing = place.agent("""
+mark = pathlib.Path(sys.argv[0]).parent / "tried"
+if not mark.exists():
+    mark.touch()
+    sys.exit("failed once")
+answer("done")
+""")
+    assert await place.work(plan["planId"], (failing, 1), max_attempts=2) == 0, place.messages
+    assert (await agent.status(plan))["status"] == "completed"
+
+
 async def test_failed_check_is_repaired_before_anything_is_merged(
     place: Place, agent: AgentClient
 ) -> None:

@@ -10,6 +10,7 @@ from waybook.errors import NotModifiable
 from waybook.json_values import format_time
 
 _HEARTBEAT_TOKENS: Final = 500
+_FAILURE_TOKENS: Final = 8_000
 
 
 class Held(Claim):
@@ -27,6 +28,10 @@ class Held(Claim):
             resumesAt=format_time(resumes_at),
             agent=agent,
         )
+
+    @abstractmethod
+    async def failures(self) -> int:
+        """Return how often attempts have failed. Attempts that were given back do not count."""
 
     @abstractmethod
     async def end_attempt(self, reason: str, *, may_retry: bool) -> None:
@@ -57,6 +62,9 @@ class HeldStep(Held, Step):
             self._state = State.ENDED
         return status
 
+    async def failures(self) -> int:
+        return len((await self.context(_FAILURE_TOKENS)).get("failures", ()))
+
     async def _beat(self) -> None:
         status = await self.look()
         if status != "in_progress" and not self.is_ended_by_agent:
@@ -70,5 +78,8 @@ class HeldStep(Held, Step):
 
 
 class HeldJob(Held, Job):
+    async def failures(self) -> int:
+        return self.attempt - 1
+
     async def end_attempt(self, reason: str, *, may_retry: bool) -> None:
         await self.fail(reason, retryable=may_retry)

@@ -267,7 +267,7 @@ class Worker:
             return "given_back"
         agent.failures += 1
         self.shop.options.say(f"{self.session}: {claim.KIND} {claim.id} failed: {reason}")
-        may_retry = claim.attempt < self.shop.options.max_attempts
+        may_retry = await claim.failures() + 1 < self.shop.options.max_attempts
         self.has_failed |= not may_retry
         if claim.is_held:
             await claim.end_attempt(reason, may_retry=may_retry)
