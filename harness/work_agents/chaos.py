@@ -44,7 +44,7 @@ AGENTS: Final = ("one", "two")
 COST_DOLLARS: Final = 0.1
 CAP_DOLLARS: Final = 1.2
 #: Seconds of work on one machine of a step, for each minute of the whole test.
-SECONDS_PER_MINUTE: Final = 3.0
+SECONDS_PER_MINUTE: Final = 2.0
 FAULTS: Final = ("north", "south", DIRECT, POOLED, "database")
 WORKER_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 RETRY: Final = Retry(deadline_seconds=300.0)
@@ -213,9 +213,9 @@ async def make_scene(cluster: Cluster, place: Path, seed: int, minutes: float) -
 
 
 async def break_things(scene: Scene, workers: dict[str, Supervised], rng: random.Random) -> None:
-    """Kill one process after the other, about 60 in the whole test."""
+    """Kill one process after the other, about 40 in the whole test."""
     while True:
-        await asyncio.sleep(rng.uniform(0.5, 1.5) * max(scene.minutes, 12))
+        await asyncio.sleep(rng.uniform(0.5, 1.5) * max(1.5 * scene.minutes, 12))
         name = rng.choice(FAULTS)
         scene.faults[name] += 1
         if name == "database":
@@ -240,7 +240,7 @@ async def raise_caps(scene: Scene) -> None:
                 "select id, most from work_cap where paused_at is not null"
             )
             for cap_id, most in paused:
-                limit = most / 1_000_000 + CAP_DOLLARS
+                limit = most / 1_000_000 + 2 * CAP_DOLLARS
                 await scene.person.call("decide_cap", capId=cap_id, limit=limit)
                 scene.raised += 1
 
