@@ -130,7 +130,7 @@ async def test_reservation_of_a_killed_worker_counts_as_used(world: OrgEnv) -> N
     await work.settle(reserved, costUsd=0.4)
     assert (await work.reserve(costUsd=0.5))["status"] == "granted"
     (shown,) = [c for c in await caps_of(world) if c["of"] == work.plan["planId"]]
-    assert (shown["used"], shown["reserved"]) == (0.4, 0.5)
+    assert (shown["used"], shown["reserved"], shown["paused"]) == (0.4, 0.5, False)
 
 
 async def caps_of(world: OrgEnv) -> list[Body]:

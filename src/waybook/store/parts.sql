@@ -756,7 +756,6 @@ select c.id, c.scope, c.subject, c.period, c.unit, c.most, c.asked,
        select sum(a.most) filter (where r.expires_at > app_now())::bigint as reserved,
               sum(a.most) filter (
                 where r.expires_at between c.created_at and app_now()
-                  and c.unit <> 'steps'
                   and (c.period = 'total'
                        or (r.expires_at at time zone 'UTC')::date
                           = (app_now() at time zone 'UTC')::date))::bigint as unknown

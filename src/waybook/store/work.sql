@@ -50,6 +50,9 @@ update work_cap
    set most = %(most)s, paused_at = null, ended_at = null
  where org_id = :org and id = %(id)s;
 
+-- name: resume_cap
+update work_cap set paused_at = null where org_id = :org and id = %(id)s;
+
 -- name: end_cap
 update work_cap set ended_at = %(now)s where org_id = :org and id = %(id)s;
 
@@ -99,7 +102,7 @@ update work_reservation set settled_at = app_statement_time() where org_id = :or
 -- name: renew_reservation
 update work_reservation
    set expires_at = app_statement_time() + make_interval(secs => lease)
- where org_id = :org and id = %(id)s and settled_at is null and expires_at > app_statement_time()
+ where org_id = :org and id = %(id)s and settled_at is null
 returning id::text;
 
 -- name: report

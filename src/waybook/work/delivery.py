@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,6 +141,14 @@ class Workshop:
             except (WaybookError, GitError, NotDone) as error:
                 log.warning("step %s was not recovered: %s", record.step_id, error)
                 await self.clear(record)
+            if record.reservation:
+                is_finished = record.stage is Stage.FINISHED
+                used = {"usage": record.usage} if is_finished else {}
+                outcome = "completed" if is_finished else "given_back"
+                with suppress(WaybookError):  # It expires, and counts as used then.
+                    await client.call(
+                        "settle_work", **{**record.reservation, **used}, outcome=outcome
+                    )
 
     async def _recover(self, client: Client, step: HeldStep, record: Record) -> None:
         status = await step.look()

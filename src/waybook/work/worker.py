@@ -24,7 +24,7 @@ from waybook.work.held import HeldJob, HeldStep
 from waybook.work.prompts import job_prompt, name_of
 from waybook.work.records import Record, Stage, read_record
 from waybook.work.step_work import StepWork
-from waybook.work.tasks import MICROS_PER_DOLLAR, Limits, Outcome, OutcomeKind, Task
+from waybook.work.tasks import MICROS_PER_DOLLAR, Limits, Outcome, OutcomeKind, Task, Usage
 from waybook.work.worktrees import GitError
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class Worker:
                 working = {**subject, f"{claim.KIND}Id": claim.id}
                 self._note("working", "", reservationId=reserved[0], **working)
                 if isinstance(claim, HeldStep):
-                    outcome = await self._do_step(claim, reserved[1])
+                    outcome = await self._do_step(claim, *reserved)
                 else:
                     outcome = await self._do_job(claim, reserved[1])
                 end = await self._conclude(claim, outcome)
@@ -197,13 +197,18 @@ class Worker:
                 seconds = asyncio.get_running_loop().time() - started
                 await self._settle(reserved[0], end, outcome, seconds)
 
-    async def _do_step(self, step: HeldStep, limits: Limits) -> Outcome:
+    async def _do_step(self, step: HeldStep, reservation_id: str, limits: Limits) -> Outcome:
         shop, name = self.shop, f"step {step.order} {name_of(step.reply)}"
         path = shop.state.record_path(step.plan_id, step.step_id)
         record = read_record(path)
         if record is None or record.stage is not Stage.PARKED:
             record = Record(path, step.reply, self.session, self.agent.name)
         record.reply, record.session = step.reply, self.session
+        record.reservation = {
+            "reservationId": reservation_id,
+            "seconds": round(limits.seconds),
+            "usage": Usage(limits.tokens or 0, 0, limits.cost_micros or 0).arguments(),
+        }
         self.lines.clear()
         shop.options.say(f"{self.session} ({self.agent.name}): {name}")
         with shop.state.open_log(f"{step.plan_id}-{step.step_id}-{step.attempt}") as log_file:

@@ -1,6 +1,6 @@
 """Tools that reserve work under caps, settle it, and let a person raise a cap or end the work."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -128,13 +128,14 @@ async def reserve_work(ctx: RequestContext, args: _ReserveWork) -> ToolReply:
         _, caps, (counted,) = opened.results
         if counted.open >= MAX_OPEN_RESERVATIONS:
             raise TooLarge(
-                f"this org has {counted.open:,} open reservations; settle some, or wait until they "
-                "expire",
+                f"this org has {counted.open:,} reservations that were not settled; settle some, or "
+                "wait: they are forgotten after a week",
                 limit=MAX_OPEN_RESERVATIONS,
             )
         ruling = rules.rule(caps, args.maximum.amounts() if args.maximum else {})
         if ruling.verdict is Verdict.GRANTED:
-            return _granted(args, ruling.amounts, opened.now)
+            resumed = [SQL["resume_cap"](id=cap.id) for cap in caps if cap.paused_at]
+            return _granted(args, ruling.amounts, opened.now, resumed)
         cap, event = ruling.cap, None
         statements = list[Statement]()
         if cap is not None and ruling.verdict is Verdict.PAUSED:
@@ -151,7 +152,9 @@ def work_event(now: datetime) -> ChangeEvent:
     return ChangeEvent(WORK_EVENT, new_id(), int(now.timestamp()), list_changed=True)
 
 
-def _granted(args: _ReserveWork, amounts: Amounts, now: datetime) -> Proposal[Written]:
+def _granted(
+    args: _ReserveWork, amounts: Amounts, now: datetime, resumed: Sequence[Statement]
+) -> Proposal[Written]:
     reservation_id = new_uuid()
     tokens, cost, seconds = (amounts.get(u) for u in (Unit.TOKENS, Unit.COST, Unit.SECONDS))
     insert = SQL["insert_reservation"](
@@ -172,7 +175,9 @@ def _granted(args: _ReserveWork, amounts: Amounts, now: datetime) -> Proposal[Wr
         "maximum": maximum,
         "next": next_call("settle_work", why, reservationId=reservation_id),
     }
-    return Proposal(Written([SQL["forget_reservations"](), insert]), body)
+    event = work_event(now) if resumed else None
+    statements = [SQL["forget_reservations"](), insert, *resumed]
+    return Proposal(Written(statements, event=event), body)
 
 
 def _shown(unit: Unit, amount: int) -> float:

@@ -341,7 +341,7 @@ async def _cap_items(ctx: RequestContext) -> list[InboxItem]:
         unit = _UNITS.get(cap.unit, cap.unit)
         whose = paused.name or (f"agent {cap.subject}" if cap.subject else "all agents")
         day = " today" if cap.period == "day" else ""
-        used, most = (_number(cap.shown(amount)) for amount in (cap.used, cap.most))
+        used, most = (_number(cap.shown(amount)) for amount in (cap.spent, cap.most))
         text = f"{whose}: {used} of {most} {unit} are used{day}."
         if (since := cap.paused_at) is not None:
             title = f"Cap on {unit} reached"
