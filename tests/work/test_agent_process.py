@@ -192,6 +192,11 @@ RULES = """
 [agents.described]
 command = ["python3", "agent.py"]
 output = "json-lines"
+usage_of_conversation = true
+[[agents.described.read]]
+when = { type = "hello" }
+conversation = "id"
+text = "text"
 [[agents.described.read]]
 when = { type = "turn" }
 usage = "add"
@@ -204,13 +209,16 @@ retry = "why"
 """
 
 
-async def run_described(folder: Path, code: str, limits: Limits) -> Outcome:
+async def run_described(
+    folder: Path, code: str, limits: Limits, *, resume: str | None = None, schema: Json = None
+) -> Outcome:
     """Run a command whose output an own table in a file describes."""
     (folder / "agents.toml").write_text(RULES)
     (folder / "agent.py").write_text(code)
     adapter = load_adapters(folder / "agents.toml").by_name["described"]
     adapter = adapter.model_copy(update={"command": (sys.executable, "agent.py")})
-    return await run_agent(adapter, Task("Count.", folder), limits, lambda _: None)
+    task = Task("Count.", folder, schema, resume=resume)
+    return await run_agent(adapter, task, limits, lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +234,28 @@ async def test_agent_is_ended_when_the_reported_usage_exceeds_a_cap(
         f"the agent used {used}; it was ended",
     )
     assert outcome.usage == Usage(1_200, 300, 300_000)
+
+
+NAMING = """
+import json, os, sys
+print(json.dumps({"type": "hello", "id": "a#b", "text": "no JSON"}), flush=True)
+print(json.dumps({"type": "turn", "in": 4, "out": 1, "dollars": 0}), flush=True)
+open("runs", "a").write("x")
+"""
+
+
+async def test_conversation_named_by_the_agent_with_any_text_is_kept(tmp_path: Path) -> None:
+    outcome = await run_described(tmp_path, NAMING, LIMITS, resume="a#b", schema=SCHEMA)
+    assert (outcome.kind, outcome.conversation) == (OutcomeKind.FAILED, "a#b#4#1#0")
+    again = await run_described(tmp_path, NAMING, LIMITS, resume=outcome.conversation)
+    assert (again.kind, again.conversation) == (OutcomeKind.DONE, "a#b#8#2#0")
+
+
+async def test_wrong_result_is_not_corrected_after_the_last_token(tmp_path: Path) -> None:
+    outcome = await run_described(tmp_path, NAMING, LIMITS._replace(tokens=5), schema=SCHEMA)
+    assert outcome.kind is OutcomeKind.FAILED
+    assert "does not match the schema" in outcome.message
+    assert (tmp_path / "runs").read_text() == "x"
 
 
 async def test_agent_that_only_retries_is_ended_with_the_reason(tmp_path: Path) -> None:
@@ -270,6 +300,7 @@ config = json.load(open(os.environ["WAYBOOK_MCP_CONFIG"]))
 headers = config["mcpServers"]["waybook"]["headers"]
 text = os.environ["MY_TOKEN"] + " " + headers["Authorization"]
 print(text, file=sys.stderr)
+print("x" * 1_996 + os.environ["MY_TOKEN"], file=sys.stderr)
 print(json.dumps({"is": text, "other": os.environ.get("OTHER_API_KEY"), "argv": sys.argv[1:]}))
 """
     outcome = await run(code, task=task, lines=lines)

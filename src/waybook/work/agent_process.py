@@ -1,6 +1,7 @@
 """Run an agent on a task: one round, and one more if its work must be corrected."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from waybook.work.tasks import Limits, Outcome, OutcomeKind, Task, Usage
 from waybook.work.transcript import Transcript, secrets_of
 
 _MAX_SHOWN_LENGTH = 4_000
+#: Name of a conversation, with what was used in it.
+_NAME = re.compile(r"(.*)#(\d+)#(\d+)#(\d+)", re.DOTALL)
 
 
 async def run_agent(
@@ -42,7 +45,7 @@ async def run_agent(
         outcome = outcome._replace(usage=used)
         if accept is not None:
             outcome = await accept(outcome)
-        if outcome.kind is not OutcomeKind.REJECTED or is_last:
+        if outcome.kind is not OutcomeKind.REJECTED or is_last or left.are_used_up:
             break
         on_line(f"[waybook] asked again: {outcome.message}")
         fault = (
@@ -65,9 +68,9 @@ async def _run_round(
     transcript = Transcript(secrets_of(adapter, task), on_line)
     is_native = native_schema(adapter, task.schema)
     # The name of a conversation carries its usage, if the agent will report that again.
-    conversation, *counts = (task.resume or "").split("#")
-    tokens_in, tokens_out, cost = map(int, counts or ["0"] * 3)
-    before = Usage(tokens_in, tokens_out, cost)
+    conversation, before = task.resume or "", Usage()
+    if adapter.usage_of_conversation and (known := _NAME.fullmatch(conversation)):
+        conversation, before = known[1], Usage(int(known[2]), int(known[3]), int(known[4]))
     if adapter.endpoint is None:
         request = task._replace(resume=conversation, schema=task.schema if is_native else None)
         done = await AgentRun(adapter, request, limits, transcript, before).run()

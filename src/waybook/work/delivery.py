@@ -19,7 +19,7 @@ from waybook.work.prompts import (
     conflict_title,
     name_of,
 )
-from waybook.work.records import Record, Stage, StateFolder, is_pooled
+from waybook.work.records import Record, Stage, StateFolder, is_pooled, read_record
 from waybook.work.worktrees import GitError, NotDone, Repository
 
 log = logging.getLogger(__name__)
@@ -90,14 +90,18 @@ class Workshop:
 
     async def clear(self, record: Record, *, keeps_branch: bool = False) -> None:
         """Remove the worktree, the branch and the record of a step."""
-        is_finished = record.stage is Stage.FINISHED
+        owner, is_finished = read_record(record.path), record.stage is Stage.FINISHED
+        if owner and (owner.session, owner.attempt) != (record.session, record.attempt):
+            return  # Another worker has begun the next attempt.
         branches = [None if keeps_branch else record.branch]
         branches += [branch_to_resolve(record.reply)] if is_finished else []
         try:
             if record.repository is not None:
                 repository = self._repository_of(record)
-                # A worker uses a worktree again, unless the agent may have damaged it.
-                if record.folder and not (is_finished and is_pooled(record.folder)):
+                # A worker uses a worktree again, unless the agent may have damaged it. It does
+                # other steps there while this one is parked.
+                is_damaged = record.stage is Stage.WORKING
+                if record.folder and (is_damaged or not is_pooled(record.folder)):
                     await repository.remove_tree(Path(record.folder))
                 for branch in filter(None, branches):
                     await repository.delete_branch(branch)
@@ -120,7 +124,7 @@ class Workshop:
                 conflict = None
                 if known["status"] not in {"completed", "failed", "skipped"}:
                     continue
-                if (known["status"], known["attempt"]) == ("completed", record.reply["attempt"]):
+                if (known["status"], known["attempt"]) == ("completed", record.attempt):
                     conflict = await self._merge(client, record)
                     record.stage = Stage.FINISHED
                 await self.clear(record, keeps_branch=conflict is not None)

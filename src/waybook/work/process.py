@@ -151,8 +151,8 @@ class AgentRun:
 
     def _unread(self, reading: "list[asyncio.Task[None]]") -> _Ending | None:
         """Return why the output was not read completely, or None."""
-        faults = [task.exception() for task in reading if task.done() and not task.cancelled()]
-        if any(faults):
+        ended = [task for task in reading if task.done() and not task.cancelled()]
+        if faults := [fault for task in ended if (fault := task.exception())]:
             return OutcomeKind.FAILED, f"the output of the agent cannot be read: {faults!r}"
         if self._size > (most := self._limits.output_bytes):
             return OutcomeKind.FLOODED, f"the agent wrote more than {most:,} bytes"
@@ -271,5 +271,7 @@ def prepare(adapter: Adapter, task: Task, private: Path) -> tuple[list[str], dic
         elif all(name in values for name in _PLACEHOLDER.findall(" ".join(item))):
             words += item
     # One pass, so that a value that contains a placeholder is not replaced again.
+    absent = {f"{{{name}}}": "" for name in known}
+    values = {**absent, "{schema_file}": str(private / "schema.json"), **values}
     filled = [_PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), w) for w in words]
     return filled, {**environment, **task.environment}

@@ -1,4 +1,4 @@
-"""Texts that agents get: prompts of steps and jobs, and requests to repair a result."""
+"""Texts that agents get: prompts of steps, jobs and conflicts."""
 
 import json
 from collections.abc import Mapping, Sequence

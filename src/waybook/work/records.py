@@ -57,6 +57,10 @@ class Record:
         return str(self.reply["stepId"])
 
     @property
+    def attempt(self) -> int:
+        return int(self.reply["attempt"])
+
+    @property
     def order(self) -> int:
         return int(self.reply["stepOrder"])
 

@@ -79,6 +79,16 @@ class Limits(NamedTuple):
             cost_micros=None if self.cost_micros is None else self.cost_micros - used.cost_micros,
         )
 
+    @property
+    def are_used_up(self) -> bool:
+        limited = (self.seconds, self.tokens, self.cost_micros)
+        return any(each is not None and each <= 0 for each in limited)
+
+    @property
+    def most(self) -> Usage:
+        """Return the usage that is assumed if nobody knows what the agent used."""
+        return Usage(self.tokens or 0, 0, self.cost_micros or 0)
+
 
 class OutcomeKind(StrEnum):
     DONE = "done"

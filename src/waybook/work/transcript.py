@@ -48,7 +48,8 @@ class Transcript:
 
     def show(self, line: str) -> None:
         """Pass a line on to people."""
-        self._on_line(self.mask(line[:MAX_SHOWN_LENGTH]))
+        # Masked before it is cut, as in `add`.
+        self._on_line(self.mask(line[: 2 * MAX_SHOWN_LENGTH])[:MAX_SHOWN_LENGTH])
 
     def note(self, text: str) -> None:
         self.add(f"[waybook] {text}")

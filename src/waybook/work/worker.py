@@ -29,6 +29,7 @@ from waybook.work.worktrees import GitError
 
 log = logging.getLogger(__name__)
 
+_NOTHING: Final = Usage()
 _MAX_LINES: Final = 20
 _MAX_FAILURES: Final = 5
 _MAX_REASON_LENGTH: Final = 500
@@ -125,7 +126,7 @@ class Worker:
                 if reserved is None:
                     ended += self.capped[name] == "ended"
                     continue
-                await self._settle(reserved[0], "given_back", None)
+                await self._settle(reserved[0], "given_back")
             reply = await self._claim(subject, waits=len(wanted) == 1)
             if reply["status"] in READY:
                 await self._do(reply)
@@ -172,6 +173,7 @@ class Worker:
         subject = {name: str(reply[name])}
         outcome, end, reserved = None, "given_back", None
         started = asyncio.get_running_loop().time()
+        self.lines.clear()
         try:
             async with claim:
                 reserved = await self._reserve(subject)
@@ -195,7 +197,10 @@ class Worker:
         finally:
             if reserved is not None:
                 seconds = asyncio.get_running_loop().time() - started
-                await self._settle(reserved[0], end, outcome, seconds)
+                # An agent that wrote something had started. What it used is unknown if it was
+                # interrupted.
+                used = outcome.usage if outcome else reserved[1].most if self.lines else _NOTHING
+                await self._settle(reserved[0], end, used, seconds)
 
     async def _do_step(self, step: HeldStep, reservation_id: str, limits: Limits) -> Outcome:
         shop, name = self.shop, f"step {step.order} {name_of(step.reply)}"
@@ -207,7 +212,7 @@ class Worker:
         record.reservation = {
             "reservationId": reservation_id,
             "seconds": round(limits.seconds),
-            "usage": Usage(limits.tokens or 0, 0, limits.cost_micros or 0).arguments(),
+            "usage": limits.most.arguments(),
         }
         self.lines.clear()
         shop.options.say(f"{self.session} ({self.agent.name}): {name}")
@@ -304,15 +309,14 @@ class Worker:
         return None
 
     async def _settle(
-        self, reservation: str, end: str, outcome: Outcome | None, seconds: float = 0.0
+        self, reservation: str, end: str, used: Usage = _NOTHING, seconds: float = 0.0
     ) -> None:
-        usage = outcome.usage._replace(model=None).arguments() if outcome else {}
         try:
             await self.agent.client.call(
                 "settle_work",
                 reservationId=reservation,
                 outcome=end,
-                usage=usage,
+                usage=used._replace(model=None).arguments(),
                 seconds=round(seconds),
             )
         except WaybookError as error:  # It ends on its own.

@@ -10,6 +10,7 @@ from typing import Final
 
 from waybook.errors import InvalidInput
 from waybook.plan.touches import Comparison
+from waybook.work.records import is_pooled
 
 #: Agents can write into their worktree, so nothing that a repository names is executed here.
 _SAFE: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
@@ -97,12 +98,13 @@ class Repository(Git):
         return self._identity
 
     async def open_tree(self, folder: Path, branch: str | None, start: str) -> "Tree":
-        """Check out a commit in the worktree at this path. Its ignored files stay.
+        """Check out a commit in the worktree at this path.
 
-        A worktree that another process has left there is replaced.
+        A pooled worktree of this process is used again, and its ignored files stay. Any other
+        worktree there is replaced, because another agent may still write into it.
         """
         at = ("--detach",) if branch is None else ("-B", branch)
-        if (tree := self.trees.get(folder)) is not None:
+        if is_pooled(str(folder)) and (tree := self.trees.get(folder)) is not None:
             await tree.git("reset", "--quiet", "--hard")
             await tree.git("clean", "--quiet", "--force", "-d")
             await tree.git("checkout", "--quiet", "--force", *at, start)

@@ -87,8 +87,8 @@ def _cap_option(name: str, unit: str, what: str, factor: float = 1.0) -> Callabl
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(0.01),
-    help="Gigabytes that one agent may use (default: no limit).",
+    type=click.FloatRange(0.01, 1_000_000),
+    help="Gigabytes that one agent may use, on Linux (default: no limit).",
 )
 @click.option("--attempts", type=int, default=3, help="Attempts until a step fails (default: 3).")
 @_cap_option("--max-cost", "costUsd", "dollars")

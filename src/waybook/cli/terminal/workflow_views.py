@@ -17,7 +17,7 @@ _INDENT = "   "
 _MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
 #: In narrower terminals, maps leave out the types and strategies of steps.
 _MIN_WIDTH_FOR_STRATEGIES = 90
-_MIN_NAME_WIDTH, _NUMBER_WIDTH, _OTHER_COLUMNS_WIDTH = 12, 7, 48
+_MIN_NAME_WIDTH, _OTHER_COLUMNS_WIDTH, _WIDTH_WITH_STRATEGIES = 12, 30, 48
 
 _Body = Mapping[str, Any]
 
@@ -90,7 +90,9 @@ def map_display(answer: _Body, width: int) -> RenderableType:
     """Return the stages of a workflow, with their steps and the expected jobs, as a tree."""
     stages, parts = answer["stages"], list[RenderableType]()
     longest = max((len(key) for stage in stages for key in stage["order"]), default=0)
-    names = min(longest, max(_MIN_NAME_WIDTH, width - _OTHER_COLUMNS_WIDTH))
+    has_kinds = width >= _MIN_WIDTH_FOR_STRATEGIES and any("steps" in stage for stage in stages)
+    others = _WIDTH_WITH_STRATEGIES if has_kinds else _OTHER_COLUMNS_WIDTH
+    names = min(longest, max(_MIN_NAME_WIDTH, width - others))
     for stage in stages:
         is_last, is_wide = stage is stages[-1], width >= _MIN_WIDTH_FOR_STRATEGIES
         total, slug = stage["expected"]["total"], stage["stageSlug"]
@@ -108,7 +110,7 @@ def _map_steps(stage: _Body, names: int, line: str, *, is_wide: bool) -> Table:
     most, numbers = expected.get("atMost", {}), {key: n for n, key in enumerate(order, start=1)}
     named = {step["stepKey"]: step for step in stage.get("steps", ())}
     has_kinds = bool(named) and is_wide
-    number = unwrapped(style="dim", width=_NUMBER_WIDTH)
+    number = unwrapped(style="dim", width=len(f"{line} ├─ {len(order)}"))
     *kinds, place = (unwrapped(style="dim") for _ in range(3 if has_kinds else 1))
     columns = (number, unwrapped(width=names), *kinds, figures(), place)
     table = plain_table(*columns, show_header=False)

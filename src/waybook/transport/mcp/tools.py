@@ -69,10 +69,10 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 
 
 def tools_of_workers(tools: Mapping[str, PublishedTool]) -> frozenset[str]:
-    """Return the tools that programs call which start agents.
+    """Return the tools for programs that start agents.
 
-    Every server accepts these calls; no model has to see them, so only the profile `work` lists
-    them.
+    Every server accepts these calls. Only the profile `work` lists them, because models need not
+    see them.
     """
     return frozenset(name for name, tool in tools.items() if tool.profiles == {"work"})
 

@@ -128,8 +128,8 @@ async def reserve_work(ctx: RequestContext, args: _ReserveWork) -> ToolReply:
         _, caps, (counted,) = opened.results
         if counted.open >= MAX_OPEN_RESERVATIONS:
             raise TooLarge(
-                f"this org has {counted.open:,} reservations that were not settled; settle some, or "
-                "wait: they are forgotten after a week",
+                f"this org has {counted.open:,} unsettled reservations; settle some, or wait: they "
+                "are forgotten after a week",
                 limit=MAX_OPEN_RESERVATIONS,
             )
         ruling = rules.rule(caps, args.maximum.amounts() if args.maximum else {})

@@ -58,7 +58,8 @@ def condition_forms(detail: StepDetail, reply: FormReply | None) -> dict[str, ob
     forms = [{"key": str(n), "values": _form_values(item)} for n, item in enumerate(stored)]
     forms.append({"key": "new", "values": {"then": "continue"}})
     for form in forms:
-        if form["key"] == typed.get("condition"):
+        # A condition that only JSON can express has no form.
+        if form["key"] == typed.get("condition") and form["values"] is not None:
             form["values"] = typed
     return {
         "forms": forms,
