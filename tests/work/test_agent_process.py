@@ -244,7 +244,7 @@ open("runs", "a").write("x")
 """
 
 
-async def test_conversation_named_by_the_agent_with_any_text_is_kept(tmp_path: Path) -> None:
+async def test_conversation_with_any_name_can_be_resumed(tmp_path: Path) -> None:
     outcome = await run_described(tmp_path, NAMING, LIMITS, resume="a#b", schema=SCHEMA)
     assert (outcome.kind, outcome.conversation) == (OutcomeKind.FAILED, "a#b#4#1#0")
     again = await run_described(tmp_path, NAMING, LIMITS, resume=outcome.conversation)

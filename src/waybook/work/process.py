@@ -151,8 +151,8 @@ class AgentRun:
 
     def _unread(self, reading: "list[asyncio.Task[None]]") -> _Ending | None:
         """Return why the output was not read completely, or None."""
-        ended = [task for task in reading if task.done() and not task.cancelled()]
-        if faults := [fault for task in ended if (fault := task.exception())]:
+        tasks = [task for task in reading if task.done() and not task.cancelled()]
+        if faults := [fault for task in tasks if (fault := task.exception())]:
             return OutcomeKind.FAILED, f"the output of the agent cannot be read: {faults!r}"
         if self._size > (most := self._limits.output_bytes):
             return OutcomeKind.FLOODED, f"the agent wrote more than {most:,} bytes"

@@ -44,8 +44,8 @@ class Record:
     conversation: str | None = None
     result: Json = None
     usage: dict[str, Any] = field(default_factory=dict)
-    #: Arguments that settle the reservation if the worker is killed: nobody knows what its agent
-    #: used, so all that was reserved counts.
+    #: Arguments that settle the reservation if the worker is killed. The usage of its agent is
+    #: unknown then, so all that was reserved counts.
     reservation: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -86,7 +86,7 @@ class Limits(NamedTuple):
 
     @property
     def most(self) -> Usage:
-        """Return the usage that is assumed if nobody knows what the agent used."""
+        """Return the usage to assume if that of the agent is unknown."""
         return Usage(self.tokens or 0, 0, self.cost_micros or 0)
 
 

@@ -17,7 +17,8 @@ _INDENT = "   "
 _MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 8, 40
 #: In narrower terminals, maps leave out the types and strategies of steps.
 _MIN_WIDTH_FOR_STRATEGIES = 90
-_MIN_NAME_WIDTH, _OTHER_COLUMNS_WIDTH, _WIDTH_WITH_STRATEGIES = 12, 30, 48
+_MIN_NAME_WIDTH, _NUMBER_WIDTH = 12, 7
+_OTHER_COLUMNS_WIDTH, _WIDTH_WITH_STRATEGIES = 30, 48
 
 _Body = Mapping[str, Any]
 
@@ -110,7 +111,7 @@ def _map_steps(stage: _Body, names: int, line: str, *, is_wide: bool) -> Table:
     most, numbers = expected.get("atMost", {}), {key: n for n, key in enumerate(order, start=1)}
     named = {step["stepKey"]: step for step in stage.get("steps", ())}
     has_kinds = bool(named) and is_wide
-    number = unwrapped(style="dim", width=len(f"{line} ├─ {len(order)}"))
+    number = unwrapped(style="dim", width=max(_NUMBER_WIDTH, len(f"{line} ├─ {len(order)}")))
     *kinds, place = (unwrapped(style="dim") for _ in range(3 if has_kinds else 1))
     columns = (number, unwrapped(width=names), *kinds, figures(), place)
     table = plain_table(*columns, show_header=False)

@@ -134,8 +134,8 @@ async def reserve_work(ctx: RequestContext, args: _ReserveWork) -> ToolReply:
             )
         ruling = rules.rule(caps, args.maximum.amounts() if args.maximum else {})
         if ruling.verdict is Verdict.GRANTED:
-            resumed = [SQL["resume_cap"](id=cap.id) for cap in caps if cap.paused_at]
-            return _granted(args, ruling.amounts, opened.now, resumed)
+            statements = [SQL["resume_cap"](id=cap.id) for cap in caps if cap.paused_at]
+            return _granted(args, ruling.amounts, opened.now, statements)
         cap, event = ruling.cap, None
         statements = list[Statement]()
         if cap is not None and ruling.verdict is Verdict.PAUSED:
@@ -153,7 +153,7 @@ def work_event(now: datetime) -> ChangeEvent:
 
 
 def _granted(
-    args: _ReserveWork, amounts: Amounts, now: datetime, resumed: Sequence[Statement]
+    args: _ReserveWork, amounts: Amounts, now: datetime, more: Sequence[Statement]
 ) -> Proposal[Written]:
     reservation_id = new_uuid()
     tokens, cost, seconds = (amounts.get(u) for u in (Unit.TOKENS, Unit.COST, Unit.SECONDS))
@@ -175,8 +175,8 @@ def _granted(
         "maximum": maximum,
         "next": next_call("settle_work", why, reservationId=reservation_id),
     }
-    event = work_event(now) if resumed else None
-    statements = [SQL["forget_reservations"](), insert, *resumed]
+    event = work_event(now) if more else None
+    statements = [SQL["forget_reservations"](), insert, *more]
     return Proposal(Written(statements, event=event), body)
 
 
