@@ -89,7 +89,7 @@ async def test_agent_without_changes_fails_after_a_second_try(
     assert place.leftovers() == []
 
 
-async def test_step_returned_three_times_is_retried_after_its_failure(
+async def test_step_returned_three_times_is_retried_after_a_failure(
     place: Place, agent: AgentClient
 ) -> None:
     plan = await agent.plan([make_step("Write.")])
