@@ -11,8 +11,6 @@ from faults.replay import Board, Opening, Started
 from faults.rows import Entry, Rows
 
 MAX_INTERNAL_ERRORS: Final = 5
-#: By how much the time that a process assumes may differ from the database clock (decision 0029).
-CLOCK_SECONDS: Final = 1.005
 OVER: Final = frozenset({"completed", "failed"})
 
 
@@ -121,7 +119,7 @@ def _early_takeovers(history: History) -> Violations:
                 continue
             lease = earlier.reply.get("leaseSeconds", 0)
             gap = later.received - earlier.sent
-            if gap < lease - CLOCK_SECONDS:
+            if gap < lease:
                 yield (
                     f"{describe(later)} took job {job_id} over from {describe(earlier)} "
                     f"after {gap:.2f} s; the lease is {lease} s"

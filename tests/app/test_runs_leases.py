@@ -44,7 +44,8 @@ async def test_job_with_expired_lease_goes_to_the_next_caller(
 ) -> None:
     job = await agent.job(run)
     assert job["leaseSeconds"] == 900
-    clock.advance(minutes=15)
+    # The time of the claim may be up to a second behind the database clock.
+    clock.advance(minutes=15, seconds=1)
     reply = await nothing(bob, run)
     assert reply["open"] == [
         {"stageSlug": "work", "stepKey": "plan", "status": "processing", "modelId": "a", "jobs": 1}
@@ -99,7 +100,7 @@ async def test_heartbeat_renews_lease_of_job(
     for _ in range(3):
         clock.advance(minutes=10)
         await agent.call(sign, **args, sessionId="ann's")
-    clock.advance(minutes=15)
+    clock.advance(minutes=15, seconds=1)
     await nothing(bob, run)
     clock.advance(seconds=1)
     assert (await bob.job(run))["attempt"] == 2

@@ -188,8 +188,8 @@ async def test_waiting_call_gets_job_when_lease_of_former_holder_ends(
     env.world.clock.advance(seconds=890)
     named = {"runId": run["runId"]} if run_id else {}
     waiting = await env.started("get_next_job", **named)
-    env.world.clock.advance(seconds=11)
-    env.loop.advance(11)
+    env.world.clock.advance(seconds=12)
+    env.loop.advance(12)
     taken = await answered(waiting)
     assert (taken["jobId"], taken["attempt"]) == (job["jobId"], 2)
 

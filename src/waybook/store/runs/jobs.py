@@ -1,7 +1,7 @@
 """Queries for jobs and documents of runs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from waybook.core.decision_context import Holder
 from waybook.dag.expansion.units import ProducedDocument, Unit
@@ -27,6 +27,11 @@ SQL = load(
 )
 
 
+#: The time of a claim may be this far behind the database clock (see `time_is_expected`). Leases
+#: last longer by this time, so that none ends early.
+_MAX_CLOCK_LAG_SECONDS: Final = 1
+
+
 class JobRequest(NamedTuple):
     """Filters for claiming a job, and the length of the lease in seconds."""
 
@@ -44,7 +49,7 @@ class JobRequest(NamedTuple):
         return {
             "model": self.model,
             "job_type": self.job_type,
-            "lease": self.lease_seconds,
+            "lease": self.lease_seconds + _MAX_CLOCK_LAG_SECONDS,
             "holder": user,
             "session": session,
         }
