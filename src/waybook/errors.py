@@ -211,6 +211,10 @@ class EndpointFailed(Unavailable):
     asked_delay: float | None = None
 
 
+class EndpointUnreachable(EndpointFailed):
+    """The model endpoint gave no complete answer."""
+
+
 class Misconfigured(WaybookError):
     """The settings are not valid."""
 

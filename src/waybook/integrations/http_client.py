@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
-from waybook.errors import EndpointFailed, Misconfigured
+from waybook.errors import EndpointFailed, EndpointUnreachable, Misconfigured
 from waybook.json_values import Json
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,8 @@ class BoundedHttpClient:
                 status, body, wait = await self._ask(method, content, headers, deadline)
             return self._read(status, body, wait)
         except TimeoutError:
-            failed = EndpointFailed(f"it did not finish answering within {max(0.0, seconds):.3g} s")
+            message = f"it did not finish answering within {max(0.0, seconds):.3g} s"
+            failed: EndpointFailed = EndpointUnreachable(message)
         except EndpointFailed as error:
             failed = error
         log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
@@ -130,10 +131,11 @@ class BoundedHttpClient:
             ) as response:
                 yield response
         except (httpx2.ConnectError, httpx2.ProxyError):
-            raise EndpointFailed("it cannot be reached") from None
+            raise EndpointUnreachable("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # The original message is left out, because it may contain a header.
-            raise EndpointFailed(f"the connection broke ({type(error).__name__})") from None
+            message = f"the connection broke ({type(error).__name__})"
+            raise EndpointUnreachable(message) from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":

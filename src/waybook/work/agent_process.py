@@ -75,7 +75,7 @@ async def _run_round(
         request = task._replace(resume=conversation, schema=task.schema if is_native else None)
         done = await AgentRun(adapter, request, limits, transcript, before).run()
     else:
-        done = await complete(adapter.endpoint, adapter.errors, task, limits)
+        done = await complete(adapter.endpoint, task, limits)
     kind, message, text, result = done.kind, done.message, done.text, done.result
     if task.schema is not None and kind is OutcomeKind.DONE:
         marked, text = block.split(done.text)
