@@ -214,7 +214,6 @@ class Worker:
             "seconds": round(limits.seconds),
             "usage": limits.most.arguments(),
         }
-        self.lines.clear()
         shop.options.say(f"{self.session} ({self.agent.name}): {name}")
         with shop.state.open_log(f"{step.plan_id}-{step.step_id}-{step.attempt}") as log_file:
 

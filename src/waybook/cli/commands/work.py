@@ -187,7 +187,7 @@ def _access(
     remote = None if is_local else find_remote(flags.get("token"))
     token = remote.token if remote else settings.token
     entry: Mapping[str, Json]
-    connection: Callable[[str], Connection]
+    connection: Callable[..., Connection]
     if remote is not None:
         url = f"{remote.url}/mcp"
         entry = {"url": url, "headers": {"authorization": f"Bearer {token}"} if token else {}}
@@ -202,9 +202,12 @@ def _access(
         own = {name: value for name, value in named.items() if value}
         entry = {"command": sys.executable, "args": ["-m", "waybook", "mcp"], "env": {**own}}
         environment = {**os.environ, **own, "WAYBOOK_PAGES": "off"}
-        connection = lambda name: StdioConnection(env=environment, name=name)  # noqa: E731
+        connection = partial(StdioConnection, env=environment)
 
-    return lambda name: Client(connection(name), retry=_OUTAGE), entry, (token,) if token else ()
+    def connect(name: str) -> Client:
+        return Client(connection(name=name), retry=_OUTAGE)
+
+    return connect, entry, (token,) if token else ()
 
 
 def _print_status(server: Server) -> None:
