@@ -43,32 +43,17 @@ COMMANDS: Final[Table] = {
     ),
     "template": ("commands.template:group", "Templates of plans: list, show, save, use."),
     "usage": ("commands.usage:command", "Show token usage and cost."),
-    "audit": (
-        "operator.anchoring:group",
-        "Read and verify the audit log, or view past states.",
-    ),
+    "audit": ("operator.anchoring:group", "Read and verify the audit log, or view past states."),
     "report": ("commands.snapshots:report_command", "Show the progress of a run snapshot."),
     "map": ("commands.snapshots:map_command", "Validate a workflow and show its jobs."),
     "webhooks": ("operator.webhooks:group", "Webhook deliveries: list, test, retry."),
     "org": ("operator.members:org_group", "Orgs: add, list, show, set, erase."),
-    "user": (
-        "operator.members:user_group",
-        "Users: add, list, scopes, disable, enable, erase.",
-    ),
+    "user": ("operator.members:user_group", "Users: add, list, scopes, disable, enable, erase."),
     "token": ("operator.members:token_group", "API tokens: add, list, revoke."),
-    "retain": (
-        "operator.maintenance:retain_command",
-        "Delete data past its retention period.",
-    ),
+    "retain": ("operator.maintenance:retain_command", "Delete data past its retention period."),
     "backup": ("operator.maintenance:backup_command", "Back up all data to a file."),
-    "restore": (
-        "operator.maintenance:restore_command",
-        "Restore a backup into an empty database.",
-    ),
-    "migrate": (
-        "operator.maintenance:migrate_command",
-        "Apply pending database migrations.",
-    ),
+    "restore": ("operator.maintenance:restore_command", "Restore a backup into an empty database."),
+    "migrate": ("operator.maintenance:migrate_command", "Apply pending database migrations."),
     "doctor": ("operator.doctor:command", "Check the configuration and environment."),
     "completion": ("commands.login:completion_command", "Print the completion for a shell."),
 }

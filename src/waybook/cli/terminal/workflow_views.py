@@ -95,14 +95,14 @@ def map_display(answer: _Body, width: int) -> RenderableType:
     others = _WIDTH_WITH_STRATEGIES if has_kinds else _OTHER_COLUMNS_WIDTH
     names = min(longest, max(_MIN_NAME_WIDTH, width - others))
     for stage in stages:
-        is_last, is_wide = stage is stages[-1], width >= _MIN_WIDTH_FOR_STRATEGIES
+        is_last = stage is stages[-1]
         total, slug = stage["expected"]["total"], stage["stageSlug"]
         title, count = stage.get("name", slug), len(stage["order"])
         name = "" if title.casefold() == slug else f"  {title}"
         rest = f"{name}  {'1 step' if count == 1 else f'{count} steps'}{_jobs(total, ', ')}"
         branch = "└─ " if is_last else "├─ "
         parts.append(one_line(Text.assemble((branch, "dim"), (slug, "bold"), rest)))
-        parts.append(_map_steps(stage, names, " " if is_last else "│", is_wide=is_wide))
+        parts.append(_map_steps(stage, names, " " if is_last else "│", is_wide=has_kinds))
     return Group(*parts, *_warnings(answer.get("warnings", ())))
 
 
